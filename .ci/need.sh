@@ -1,0 +1,18 @@
+# Sourced by .ci/run and .ci/extended: puts the places of installed tools on PATH and installs by name what is missing.
+
+user_base=$(python3 -m site --user-base 2>/dev/null || true)
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:${user_base:-$HOME/.local}/bin:$PATH"
+
+# need TOOL COMMAND...: runs COMMAND when TOOL is absent, and fails when TOOL is absent still.
+need() {
+    local tool=$1
+    shift
+    command -v "$tool" >/dev/null && return
+    echo "installing $tool: $*"
+    "$@"
+    hash -r
+    command -v "$tool" >/dev/null || { echo "$tool was installed but is not on PATH ($PATH)" >&2; return 1; }
+}
+
+# The wheel takes a second; a machine without pip, or whose Python belongs to its distribution, builds it in minutes.
+install_just() { python3 -m pip install --user rust-just || cargo install --locked just; }

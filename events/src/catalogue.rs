@@ -1,0 +1,138 @@
+//! Every aggregate of this build in one list, for readers that meet streams of any kind: verification, projections,
+//! the journal's export. Nothing decides here.
+
+use crate::aggregate::{Aggregate, IllegalEvent, Wake};
+use crate::codec::CodecError;
+use crate::record::{StreamKey, StreamKind};
+use crate::{key, run, session};
+
+/// A fact of any kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// Of a session.
+    Session(Box<session::Event>),
+    /// Of a run.
+    Run(Box<run::Event>),
+    /// Of a key.
+    Key(key::Event),
+    /// Of the store's own tests.
+    Probe,
+}
+
+impl Fact {
+    /// What happened, as a word.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Session(event) => event.name(),
+            Self::Run(event) => event.name(),
+            Self::Key(event) => event.name(),
+            Self::Probe => "probe",
+        }
+    }
+}
+
+/// The fact that an entry of a stream holds.
+///
+/// # Errors
+///
+/// When this build does not know the kind and schema, or the bytes do not decode.
+pub fn decode(
+    stream: &StreamKey,
+    kind: u16,
+    schema: u16,
+    payload: &[u8],
+) -> Result<Fact, CodecError> {
+    Ok(match stream.kind() {
+        StreamKind::Session => {
+            Fact::Session(Box::new(session::Event::decode(kind, schema, payload)?))
+        }
+        StreamKind::Run => Fact::Run(Box::new(run::Event::decode(kind, schema, payload)?)),
+        StreamKind::Key => Fact::Key(key::Event::decode(kind, schema, payload)?),
+        StreamKind::Probe => Fact::Probe,
+    })
+}
+
+/// The fold of a stream of any kind.
+#[derive(Debug, Clone)]
+pub enum Folded {
+    /// A session.
+    Session(Box<session::State>),
+    /// A run.
+    Run(Box<run::State>),
+    /// A key.
+    Key(Box<key::State>),
+    /// A stream of the store's own tests.
+    Probe,
+}
+
+impl Folded {
+    /// The fold of no event.
+    #[must_use]
+    pub fn empty(kind: StreamKind) -> Self {
+        match kind {
+            StreamKind::Session => Self::Session(Box::default()),
+            StreamKind::Run => Self::Run(Box::default()),
+            StreamKind::Key => Self::Key(Box::default()),
+            StreamKind::Probe => Self::Probe,
+        }
+    }
+
+    /// One fact more.
+    ///
+    /// # Errors
+    ///
+    /// When it may not follow, or is not of this kind of stream.
+    pub fn evolve(self, fact: &Fact) -> Result<Self, IllegalEvent> {
+        let stray = |before: &str| IllegalEvent {
+            event: fact.name().to_owned(),
+            before: before.to_owned(),
+        };
+        match (self, fact) {
+            (Self::Session(state), Fact::Session(event)) => {
+                Ok(Self::Session(Box::new(session::Session::evolve(*state, event)?)))
+            }
+            (Self::Run(state), Fact::Run(event)) => {
+                Ok(Self::Run(Box::new(run::Run::evolve(*state, event)?)))
+            }
+            (Self::Key(state), Fact::Key(event)) => {
+                Ok(Self::Key(Box::new(key::Key::evolve(*state, event)?)))
+            }
+            (Self::Probe, Fact::Probe) => Ok(Self::Probe),
+            (Self::Session(_) | Self::Run(_) | Self::Key(_) | Self::Probe, _) => {
+                Err(stray("a stream of another kind"))
+            }
+        }
+    }
+
+    /// When the stream must be looked at; `None` for one that has no rules here.
+    #[must_use]
+    pub fn wake(&self) -> Option<Wake> {
+        match self {
+            Self::Session(state) => Some(session::Session::wake(state)),
+            Self::Run(state) => Some(run::Run::wake(state)),
+            Self::Key(state) => Some(key::Key::wake(state)),
+            Self::Probe => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kinds are never reused: two aggregates sharing one would read each other's facts.
+    #[test]
+    fn every_kind_and_schema_belongs_to_one_fact() {
+        let mut all: Vec<(u16, u16)> =
+            [session::Event::TABLE, run::Event::TABLE, key::Event::TABLE]
+                .concat()
+                .iter()
+                .map(|(kind, schema, _)| (*kind, *schema))
+                .collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}

@@ -1,0 +1,27 @@
+//! What can happen and when it may: pure rules over facts, with no I/O, no async and no clock.
+//!
+//! Invariant: the same state, command and time always give the same events, and whatever `decide` says,
+//! `evolve` accepts. Nothing here reads a clock, draws a random number or waits.
+//!
+//! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
+//! model ([`message`], [`prompt`], [`usage`]), the recovery rule ([`model_call`]) and the aggregates
+//! (session, run, key).
+
+#![warn(missing_docs)]
+#![warn(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
+
+pub mod aggregate;
+pub mod catalogue;
+pub mod codec;
+pub mod id;
+pub mod journal;
+pub mod json;
+pub mod key;
+pub mod message;
+pub mod model_call;
+pub mod prompt;
+pub mod quantity;
+pub mod record;
+pub mod run;
+pub mod session;
+pub mod usage;

@@ -1,0 +1,253 @@
+//! The neutral message model, carried as JSON bytes, so that a part that an older build does not know costs that
+//! part and not the whole event.
+//!
+//! A message is stored once and named by the hash of its bytes from then on. Byte-stable: the same message always
+//! gives the same bytes (struct order, no floats of ours).
+
+use crate::journal;
+use crate::json::Json;
+use crate::record::Hash;
+use serde::{Deserialize, Serialize};
+
+/// Who says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The operator's instructions (`system` and `developer` of the wires).
+    System,
+    /// The person or program that asks.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool that ran.
+    Tool,
+}
+
+/// A call that a model wants made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id, or one that the decoder made where it gave none.
+    pub id: String,
+    /// The model-facing name.
+    pub name: String,
+    /// The arguments exactly as the model wrote them; not necessarily JSON.
+    pub arguments: String,
+}
+
+/// What came of a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The id of the call it answers.
+    pub call: String,
+    /// Text, or JSON as text.
+    pub content: String,
+}
+
+/// One part of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image by address (`https:` or `data:`).
+    Image {
+        /// Where it is, or what it is.
+        url: String,
+        /// `low`, `high` or `auto`, where the caller said so.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        detail: Option<String>,
+    },
+    /// A call that the model wants made.
+    ToolCall(ToolCall),
+    /// The answer to one.
+    ToolResult(ToolResult),
+    /// Reasoning that must be replayed unchanged to the same family, endpoint, profile and model.
+    Reasoning {
+        /// What may be shown.
+        text: String,
+        /// Who may see it again; dropped when any of it differs.
+        seal: Seal,
+    },
+    /// The model's refusal.
+    Refusal {
+        /// Its words.
+        text: String,
+    },
+    /// A part that this build does not know, kept as it came.
+    #[serde(untagged)]
+    Opaque(serde_json::Value),
+}
+
+/// Whom a reasoning part belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// API family.
+    pub family: String,
+    /// Base address.
+    pub endpoint: String,
+    /// Organisation or credential profile.
+    pub profile: String,
+    /// Model.
+    pub model: String,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// The speaker's name, where the wire carries one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
+    /// What is said; empty for a message without content.
+    pub parts: Vec<Part>,
+}
+
+impl Message {
+    /// A message of one text.
+    #[must_use]
+    pub fn text(role: Role, text: &str) -> Self {
+        Self { role, name: None, parts: vec![Part::Text { text: text.to_owned() }] }
+    }
+
+    /// The answer to a tool call.
+    #[must_use]
+    pub fn tool_result(call: &str, content: String) -> Self {
+        let result = ToolResult { call: call.to_owned(), content };
+        Self { role: Role::Tool, name: None, parts: vec![Part::ToolResult(result)] }
+    }
+
+    /// All its text, parts joined without a separator.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        self.parts.iter().filter_map(Part::as_text).collect()
+    }
+
+    /// The calls it asks for, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            Part::Text { .. }
+            | Part::Image { .. }
+            | Part::ToolResult(_)
+            | Part::Reasoning { .. }
+            | Part::Refusal { .. }
+            | Part::Opaque(_) => None,
+        })
+    }
+
+    /// The calls it answers, in order.
+    pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::ToolResult(result) => Some(result),
+            Part::Text { .. }
+            | Part::Image { .. }
+            | Part::ToolCall(_)
+            | Part::Reasoning { .. }
+            | Part::Refusal { .. }
+            | Part::Opaque(_) => None,
+        })
+    }
+
+    /// Its stored form.
+    #[must_use]
+    pub fn body(&self) -> Body {
+        // A message is maps, lists and strings only; serialising one can not fail.
+        Body::new(Json::from(serde_json::to_vec(self).unwrap_or_default()))
+    }
+}
+
+impl Part {
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } | Self::Refusal { text } => Some(text),
+            Self::Image { .. }
+            | Self::ToolCall(_)
+            | Self::ToolResult(_)
+            | Self::Reasoning { .. }
+            | Self::Opaque(_) => None,
+        }
+    }
+}
+
+/// A message as stored: its JSON bytes. Cheap to clone; its hash is its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Body(Json);
+
+/// The stored bytes are not a message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("stored message does not read: {0}")]
+pub struct NotAMessage(String);
+
+impl Body {
+    /// Wraps stored bytes.
+    #[must_use]
+    pub const fn new(json: Json) -> Self {
+        Self(json)
+    }
+
+    /// SHA-256 of the stored bytes.
+    #[must_use]
+    pub fn hash(&self) -> Hash {
+        journal::hash(self.0.as_bytes())
+    }
+
+    /// The stored bytes.
+    #[must_use]
+    pub fn json(&self) -> &Json {
+        &self.0
+    }
+
+    /// The message.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are not a message at all; unknown parts are kept opaque.
+    pub fn message(&self) -> Result<Message, NotAMessage> {
+        serde_json::from_slice(self.0.as_bytes()).map_err(|error| NotAMessage(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call() -> Message {
+        let call =
+            ToolCall { id: "call_1".into(), name: "clock_now".into(), arguments: "{}".into() };
+        Message {
+            role: Role::Assistant,
+            name: None,
+            parts: vec![Part::Text { text: "so".into() }, Part::ToolCall(call)],
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_message_do_not_change() {
+        assert_eq!(
+            call().body().json().as_str(),
+            r#"{"role":"assistant","parts":[{"type":"text","text":"so"},{"type":"tool_call","id":"call_1","name":"clock_now","arguments":"{}"}]}"#
+        );
+        assert_eq!(call().body().message(), Ok(call()));
+    }
+
+    #[test]
+    fn an_unknown_part_is_kept_and_written_back() {
+        let text = r#"{"role":"user","parts":[{"type":"hologram","depth":3}]}"#;
+        let message = Body::new(Json::from_bytes(text.as_bytes())).message().unwrap();
+        assert!(matches!(message.parts.as_slice(), [Part::Opaque(_)]));
+        assert_eq!(
+            message.body().json().as_str(),
+            r#"{"role":"user","parts":[{"depth":3,"type":"hologram"}]}"#
+        );
+    }
+
+    #[test]
+    fn text_and_calls_are_found_in_order() {
+        assert_eq!(call().plain(), "so");
+        assert_eq!(call().calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["call_1"]);
+    }
+}

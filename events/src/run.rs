@@ -1,0 +1,427 @@
+//! One run: a unit of agent work with one stream. Its parts are pure and folded from that stream: its [`life`], the
+//! current [`step`] with its model call, the [`ledger`] of tool calls, and what it is [`hold`]ing for.
+//!
+//! What a restart does with an open intent is [`Aggregate::awake`]; what happens next is [`Aggregate::pending`]: both
+//! of folded state alone, so that the way after a crash and the way without one are the same code.
+
+pub mod hold;
+pub mod ledger;
+pub mod life;
+pub mod replay;
+pub mod spec;
+pub mod step;
+
+use crate::aggregate::{Aggregate, IllegalEvent, Wake};
+use crate::codec::CodecError;
+use crate::id::{RunId, SessionId};
+use crate::message::Body;
+use crate::model_call::Attempts;
+use crate::quantity::Instant;
+use crate::record::{Entry, StreamKey, StreamKind};
+use crate::usage::Total;
+use hold::Held;
+use ledger::ToolNo;
+use life::{Fence, Life, MessageRef};
+use serde::{Deserialize, Serialize};
+use spec::{Candidate, Plane, Spec};
+use std::sync::Arc;
+use step::{CallNo, OpenCall};
+
+crate::events! {
+    /// What can have happened to a run.
+    pub enum Event {
+        /// It exists.
+        Queued(life::Queued) = 200 / 1 "queued";
+        /// It began.
+        Started(life::Started) = 201 / 1 "started";
+        /// Intent to ask the model.
+        ModelAsked(step::ModelAsked) = 202 / 1 "model_asked";
+        /// The model's answer.
+        ModelAnswered(step::ModelAnswered) = 203 / 1 "model_answered";
+        /// The model call failed.
+        ModelFailed(step::ModelFailed) = 204 / 1 "model_failed";
+        /// No answer will come; it may have been worked on.
+        ModelUnknown(step::ModelUnknown) = 205 / 1 "model_unknown";
+        /// The next try waits for a time.
+        ModelDelayed(step::ModelDelayed) = 206 / 1 "model_delayed";
+        /// Intent to run a tool.
+        ToolAsked(ledger::ToolAsked) = 210 / 1 "tool_asked";
+        /// A call that is not run.
+        ToolRefused(ledger::ToolRefused) = 211 / 1 "tool_refused";
+        /// The tool's answer.
+        ToolReceipt(ledger::ToolReceipt) = 212 / 1 "tool_receipt";
+        /// No answer will come; it may have taken effect.
+        ToolUnknown(ledger::ToolUnknown) = 213 / 1 "tool_unknown";
+        /// A repeatable tool runs again.
+        ToolRetried(ledger::ToolRetried) = 214 / 1 "tool_retried";
+        /// The caller is asked to run its own tools.
+        ClientAsked(hold::ClientAsked) = 220 / 1 "client_tools_asked";
+        /// It has.
+        ClientAnswered(hold::ClientAnswered) = 221 / 1 "client_tools_answered";
+        /// It will not.
+        ClientGone(hold::ClientGone) = 222 / 1 "client_tools_gone";
+        /// The end.
+        Finished(life::Finished) = 230 / 1 "finished";
+    }
+}
+
+/// The session's word that the run may begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The lock.
+    pub fence: Fence,
+    /// What was said before.
+    pub history: Vec<MessageRef>,
+}
+
+/// What may be asked of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Exist, and begin if nothing stands in the way.
+    Open {
+        /// The frozen request.
+        spec: Arc<Spec>,
+        /// The conversation; `None` for a run that stands alone.
+        session: Option<SessionId>,
+        /// The session's word; without it a run of a session only waits.
+        grant: Option<Grant>,
+    },
+    /// What came of a model call.
+    Model {
+        /// Which wire call.
+        call: CallNo,
+        /// What came of it.
+        outcome: step::Settled,
+    },
+    /// What came of a tool call.
+    Tool {
+        /// Which call.
+        call: ToolNo,
+        /// Which try.
+        attempt: u32,
+        /// What came of it.
+        outcome: ledger::Settled,
+    },
+    /// The caller's own tools were run.
+    ClientAnswer {
+        /// Tool messages.
+        results: Vec<Body>,
+    },
+    /// The caller goes on without answering.
+    ClientGone,
+    /// End now.
+    Stop,
+    /// Look whether a time has come.
+    Due,
+}
+
+/// Why not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The stream is empty.
+    #[error("there is no such run")]
+    NoSuchRun,
+    /// It waits for its session.
+    #[error("the run waits for its session and has not begun")]
+    NotStarted,
+    /// It is over.
+    #[error("the run has ended")]
+    Ended,
+    /// The same id with another request.
+    #[error("the run was asked something else before under this id")]
+    OtherInput,
+    /// No such model call.
+    #[error("model call {0:?} was never asked")]
+    NoSuchCall(CallNo),
+    /// No such tool call.
+    #[error("tool call {0:?} was never asked")]
+    NoSuchTool(ToolNo),
+    /// It waits for nothing of the caller's.
+    #[error("the run waits for no tool of the caller")]
+    NothingHeld,
+    /// A call stays without a result.
+    #[error("tool call {0} has no result: send one tool message for each call")]
+    ResultMissing(String),
+    /// A result for a call that was not made.
+    #[error("tool call {0} was not asked for")]
+    ResultStray(String),
+}
+
+/// A fold of the stream. Bodies stand behind `Arc`: it is cloned once a commit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// The frozen request; `None` while the stream is empty.
+    pub spec: Option<Arc<Spec>>,
+    /// The conversation.
+    pub session: Option<SessionId>,
+    /// Its lock.
+    pub fence: Option<Fence>,
+    /// Where the run stands.
+    pub life: Life,
+    /// What the session said before, by name.
+    pub history: Arc<[MessageRef]>,
+    /// What this run said: its input, the model's answers, the tools' results.
+    pub transcript: Vec<Body>,
+    /// Results of the caller's tools that the model has not been told yet.
+    pub answers: Vec<Body>,
+    /// Which step, from 1; 0 before the first answer was asked for.
+    pub step: u32,
+    /// Whether the next model call begins a new step.
+    pub between_steps: bool,
+    /// The next wire call's number.
+    pub next_call: CallNo,
+    /// The wire call in flight.
+    pub model: Option<OpenCall>,
+    /// What was tried in this step.
+    pub attempts: Attempts,
+    /// The next try waits for a time.
+    pub delayed: Option<step::ModelDelayed>,
+    /// The next tool call's number.
+    pub next_tool: ToolNo,
+    /// The calls of the current step.
+    pub tools: Vec<ledger::Call>,
+    /// Tool calls whose outcome was lost.
+    pub tools_unknown: u32,
+    /// What it waits for from outside.
+    pub held: Option<Held>,
+    /// What its model calls used and cost.
+    pub total: Total,
+    /// Provider and model of the newest answer.
+    pub served: Option<(String, String)>,
+    /// How the newest answer stopped.
+    pub stop: Option<step::Stop>,
+}
+
+impl State {
+    /// The end, once there is one.
+    #[must_use]
+    pub const fn ended(&self) -> Option<&life::Finished> {
+        match &self.life {
+            Life::Ended(end) => Some(end),
+            Life::New | Life::Queued | Life::Running => None,
+        }
+    }
+
+    /// The newest assistant message.
+    #[must_use]
+    pub fn answer(&self) -> Option<&Body> {
+        let is_answer =
+            |body: &&Body| body.message().is_ok_and(|m| m.role == crate::message::Role::Assistant);
+        let input = self.spec.as_ref().map_or(0, |spec| spec.input.len());
+        self.transcript.iter().skip(input).rev().find(is_answer)
+    }
+}
+
+/// Which effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EffectId {
+    /// A wire call.
+    Model(CallNo),
+    /// One try of a tool call.
+    Tool(ToolNo, u32),
+}
+
+/// What is owed to the world.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Ask a model.
+    AskModel(Box<AskModel>),
+    /// Run a tool.
+    RunTool(RunTool),
+}
+
+/// One wire call to be made.
+#[derive(Debug, Clone)]
+pub struct AskModel {
+    /// The intent.
+    pub asked: step::ModelAsked,
+    /// Whom to ask.
+    pub candidate: Candidate,
+    /// The frozen request.
+    pub spec: Arc<Spec>,
+    /// The conversation and what it said before.
+    pub history: Option<(SessionId, Arc<[MessageRef]>)>,
+    /// What the run said.
+    pub transcript: Vec<Body>,
+}
+
+/// One tool call to be made.
+#[derive(Debug, Clone)]
+pub struct RunTool {
+    /// Which call.
+    pub call: ToolNo,
+    /// Which try.
+    pub attempt: u32,
+    /// The model-facing name.
+    pub name: String,
+    /// Canonical arguments.
+    pub arguments: crate::json::Json,
+}
+
+pub(crate) fn fold(state: &State, events: &[Event]) -> Result<State, IllegalEvent> {
+    events.iter().try_fold(state.clone(), Run::evolve)
+}
+
+/// Marker: the rules of a run.
+#[derive(Debug)]
+pub struct Run;
+
+impl Aggregate for Run {
+    type Id = RunId;
+    type State = State;
+    type Command = Command;
+    type Event = Event;
+    type Refusal = Refusal;
+    type Effect = Effect;
+    type EffectId = EffectId;
+
+    const KIND: StreamKind = StreamKind::Run;
+    const FOLD: u32 = 1;
+
+    fn stream(id: &RunId) -> StreamKey {
+        StreamKey::rooted(StreamKind::Run, id.place().partition, id)
+    }
+
+    fn id(stream: &StreamKey) -> Option<RunId> {
+        stream.id().parse().ok()
+    }
+
+    fn decide(state: &State, command: &Command, now: Instant) -> Result<Vec<Event>, Refusal> {
+        life::must_run(state, command)?;
+        match command {
+            Command::Open { spec, session, grant } => {
+                life::open(state, spec, *session, grant.as_ref(), now)
+            }
+            Command::Model { call, outcome } => step::settled(state, *call, outcome, now),
+            Command::Tool { call, attempt, outcome } => {
+                ledger::settled(state, *call, *attempt, outcome, now)
+            }
+            Command::ClientAnswer { results } => hold::answer(state, results, now),
+            Command::ClientGone => Ok(hold::gone(state)),
+            Command::Stop => Ok(life::stop(state)),
+            Command::Due => Ok([hold::due(state, now), step::due(state, now)].concat()),
+        }
+    }
+
+    fn evolve(state: State, event: &Event) -> Result<State, IllegalEvent> {
+        let before = state.life.word();
+        let after = match event {
+            Event::Queued(event) => life::queued(state, event),
+            Event::Started(event) => life::started(state, event),
+            Event::ModelAsked(event) => step::on_asked(state, event),
+            Event::ModelAnswered(event) => step::on_answered(state, event),
+            Event::ModelFailed(event) => step::on_failed(state, event),
+            Event::ModelUnknown(event) => step::on_unknown(state, event),
+            Event::ModelDelayed(event) => step::on_delayed(state, event),
+            Event::ToolAsked(event) => ledger::on_asked(state, event),
+            Event::ToolRefused(event) => ledger::on_refused(state, event),
+            Event::ToolReceipt(event) => ledger::on_receipt(state, event),
+            Event::ToolUnknown(event) => ledger::on_unknown(state, event),
+            Event::ToolRetried(event) => ledger::on_retried(state, event),
+            Event::ClientAsked(event) => hold::on_asked(state, event),
+            Event::ClientAnswered(event) => hold::on_answered(state, event),
+            Event::ClientGone(event) => hold::on_gone(state, event),
+            Event::Finished(event) => life::finished(state, event),
+        };
+        after.ok_or_else(|| IllegalEvent {
+            event: event.name().to_owned(),
+            before: before.to_owned(),
+        })
+    }
+
+    fn awake(state: &State) -> Vec<Event> {
+        match &state.model {
+            // The instant only bounds a pause; a lost call is asked again at once.
+            Some(open) => step::unknown(state, open, Instant::default()),
+            None => {
+                let events = ledger::awake(state);
+                if events.is_empty() {
+                    return events;
+                }
+                step::and_then(state, events, |after| {
+                    step::advance_if_idle(after, Instant::default())
+                })
+            }
+        }
+    }
+
+    fn pending(state: &State) -> Vec<(EffectId, Effect)> {
+        let Some(spec) = state.spec.as_ref().filter(|_| state.life == Life::Running) else {
+            return vec![];
+        };
+        let model = state.model.as_ref().and_then(|open| {
+            let ask = AskModel {
+                asked: open.asked.clone(),
+                candidate: step::candidate(state, open)?.clone(),
+                spec: Arc::clone(spec),
+                history: state.session.map(|session| (session, Arc::clone(&state.history))),
+                transcript: state.transcript.clone(),
+            };
+            Some((EffectId::Model(open.asked.call), Effect::AskModel(Box::new(ask))))
+        });
+        let tool = |one: &ledger::Call| match (one.call, &one.standing) {
+            (Some(call), ledger::Standing::Open { attempt }) => {
+                let (name, arguments) = (one.name.clone(), one.arguments.clone());
+                let run = RunTool { call, attempt: *attempt, name, arguments };
+                Some((EffectId::Tool(call, *attempt), Effect::RunTool(run)))
+            }
+            (None, _) | (Some(_), ledger::Standing::Settled(_)) => None,
+        };
+        model.into_iter().chain(state.tools.iter().filter_map(tool)).collect()
+    }
+
+    fn wake(state: &State) -> Wake {
+        let owes = state.model.is_some() || state.tools.iter().any(ledger::Call::is_open);
+        match (&state.life, &state.held, &state.delayed) {
+            (Life::Running, _, _) if owes => Wake::Now,
+            (Life::Running, Some(held), _) => Wake::At(held.until),
+            (Life::Running, None, Some(delayed)) => Wake::At(delayed.until),
+            (Life::New | Life::Queued | Life::Running | Life::Ended(_), _, _) => Wake::OnCommand,
+        }
+    }
+
+    fn due() -> Option<Command> {
+        Some(Command::Due)
+    }
+
+    fn lost(effect: &EffectId) -> Command {
+        match *effect {
+            EffectId::Model(call) => Command::Model { call, outcome: step::Settled::Lost },
+            EffectId::Tool(call, attempt) => {
+                Command::Tool { call, attempt, outcome: ledger::Settled::Lost }
+            }
+        }
+    }
+
+    fn encode(event: &Event) -> Result<Entry, CodecError> {
+        event.encode()
+    }
+
+    fn decode(kind: u16, schema: u16, payload: &[u8]) -> Result<Event, CodecError> {
+        Event::decode(kind, schema, payload)
+    }
+}
+
+impl Life {
+    /// A word for people.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Ended(_) => "ended",
+        }
+    }
+}
+
+impl Spec {
+    /// Whether text that was handed out can be taken back.
+    #[must_use]
+    pub fn discards(&self) -> bool {
+        matches!(self.plane, Plane::Run)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Re-drives a recorded run: from what was recorded it works out each command, decides it again and compares.
+//!
+//! Exact for an equal logic number; under another one only the structure is checked, and that is said.
+
+use super::{Command, Event, Grant, Run, State, ledger, spec, step};
+use crate::aggregate::Aggregate;
+use crate::quantity::Instant;
+use std::sync::Arc;
+
+/// Where a replay went another way.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Difference {
+    /// The recorded event may not follow.
+    #[error("event {index} of the commit ({event}) may not follow what came before")]
+    Illegal {
+        /// Its place in the commit, from 0.
+        index: usize,
+        /// Its name.
+        event: &'static str,
+    },
+    /// The rules decide something else today.
+    #[error("event {index} of the commit: recorded {recorded}, decided {decided}")]
+    Decision {
+        /// Its place in the commit, from 0.
+        index: usize,
+        /// What stands in the journal.
+        recorded: String,
+        /// What the rules say.
+        decided: String,
+    },
+}
+
+/// Whether the rules are those the run was started under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logic {
+    /// They are: decisions and request hashes are compared.
+    Same,
+    /// They are not: only the structure is.
+    Other {
+        /// The run's.
+        recorded: u16,
+        /// This build's.
+        here: u16,
+    },
+}
+
+/// What a run's first event says of its logic.
+#[must_use]
+pub fn logic(first: &Event) -> Logic {
+    if let Event::Queued(queued) = first
+        && queued.spec.logic != spec::LOGIC
+    {
+        return Logic::Other { recorded: queued.spec.logic, here: spec::LOGIC };
+    }
+    Logic::Same
+}
+
+/// Re-drives one commit and returns the state after it.
+///
+/// # Errors
+///
+/// The first [`Difference`].
+pub fn commit(
+    state: State,
+    events: &[Event],
+    at: Instant,
+    logic: Logic,
+) -> Result<State, Difference> {
+    if logic == Logic::Same {
+        decisions(&state, events, at)?;
+    }
+    let mut state = state;
+    for (index, event) in events.iter().enumerate() {
+        state = Run::evolve(state, event)
+            .map_err(|_| Difference::Illegal { index, event: event.name() })?;
+    }
+    Ok(state)
+}
+
+/// A commit holds what one or more commands produced, one after the other.
+fn decisions(state: &State, events: &[Event], at: Instant) -> Result<(), Difference> {
+    let (mut state, mut index) = (state.clone(), 0);
+    while let Some(rest) = events.get(index..).filter(|rest| !rest.is_empty()) {
+        let tried: Vec<Vec<Event>> =
+            decided(&state, rest, at).into_iter().filter(|one| !one.is_empty()).collect();
+        let Some(same) =
+            tried.iter().filter(|one| rest.starts_with(one)).max_by_key(|one| one.len())
+        else {
+            return Err(differs(rest, &tried, index));
+        };
+        state = super::fold(&state, same)
+            .map_err(|_| Difference::Illegal { index, event: "decided" })?;
+        index += same.len();
+    }
+    Ok(())
+}
+
+fn differs(recorded: &[Event], tried: &[Vec<Event>], start: usize) -> Difference {
+    let same = |one: &Vec<Event>| one.iter().zip(recorded).take_while(|(a, b)| a == b).count();
+    let nearest = tried.iter().max_by_key(|one| same(one));
+    let at = nearest.map_or(0, same);
+    let show = |event: Option<&Event>| {
+        event.map_or_else(|| "nothing".to_owned(), |event| format!("{event:?}"))
+    };
+    Difference::Decision {
+        index: start + at,
+        recorded: show(recorded.get(at)),
+        decided: show(nearest.and_then(|one| one.get(at))),
+    }
+}
+
+/// What the rules say for each command that may have led to these events.
+fn decided(state: &State, events: &[Event], at: Instant) -> Vec<Vec<Event>> {
+    let mut all: Vec<Vec<Event>> = commands(state, events)
+        .iter()
+        .filter_map(|command| Run::decide(state, command, at).ok())
+        .collect();
+    all.push(Run::awake(state));
+    all
+}
+
+fn commands(state: &State, events: &[Event]) -> Vec<Command> {
+    let Some(first) = events.first() else { return vec![] };
+    match first {
+        Event::Queued(queued) => {
+            let grant = events.iter().find_map(grant);
+            vec![Command::Open { spec: Arc::clone(&queued.spec), session: queued.session, grant }]
+        }
+        Event::Started(_) => state
+            .spec
+            .iter()
+            .map(|spec| Command::Open {
+                spec: Arc::clone(spec),
+                session: state.session,
+                grant: grant(first),
+            })
+            .collect(),
+        Event::ModelAnswered(answered) => vec![Command::Model {
+            call: answered.call,
+            outcome: step::Settled::Answered(step::Answer {
+                body: answered.body.clone(),
+                asks: answered.asks.clone(),
+                stop: answered.stop,
+                usage: answered.usage,
+                served_model: answered.served_model.clone(),
+                request_id: answered.request_id.clone(),
+            }),
+        }],
+        Event::ModelFailed(failed) => vec![Command::Model {
+            call: failed.call,
+            outcome: step::Settled::Failed(step::Failure {
+                class: failed.class,
+                status: failed.status,
+                request_id: failed.request_id.clone(),
+                hint: failed.hint,
+                charge: failed.charge,
+                handed_out: failed.handed_out,
+                message: failed.message.clone(),
+            }),
+        }],
+        Event::ModelUnknown(unknown) => {
+            vec![Command::Model { call: unknown.call, outcome: step::Settled::Lost }, Command::Stop]
+        }
+        Event::ToolReceipt(receipt) => {
+            let outcome = ledger::Settled::Receipt(receipt.outcome, receipt.content.clone());
+            tool(state, receipt.call, &outcome)
+        }
+        Event::ToolUnknown(unknown) => {
+            let mut all = tool(state, unknown.call, &ledger::Settled::Lost);
+            all.push(Command::Stop);
+            all
+        }
+        Event::ToolRetried(retried) => tool(state, retried.call, &ledger::Settled::Lost),
+        Event::ClientAnswered(answered) => {
+            vec![Command::ClientAnswer { results: answered.results.clone() }]
+        }
+        Event::ModelAsked(_)
+        | Event::ModelDelayed(_)
+        | Event::ToolAsked(_)
+        | Event::ToolRefused(_)
+        | Event::ClientAsked(_)
+        | Event::ClientGone(_)
+        | Event::Finished(_) => vec![Command::Due, Command::ClientGone, Command::Stop],
+    }
+}
+
+fn grant(event: &Event) -> Option<Grant> {
+    let Event::Started(started) = event else { return None };
+    started.fence.map(|fence| Grant { fence, history: started.history.clone() })
+}
+
+fn tool(state: &State, call: ledger::ToolNo, outcome: &ledger::Settled) -> Vec<Command> {
+    let attempt = state.tools.iter().find_map(|one| match (one.call, &one.standing) {
+        (Some(number), ledger::Standing::Open { attempt }) if number == call => Some(*attempt),
+        (None | Some(_), ledger::Standing::Open { .. } | ledger::Standing::Settled(_)) => None,
+    });
+    attempt
+        .map(|attempt| Command::Tool { call, attempt, outcome: outcome.clone() })
+        .into_iter()
+        .collect()
+}

@@ -1,0 +1,104 @@
+//! What a run was asked to do, frozen when it is queued, so that a later change of configuration changes no run.
+
+use crate::message::Body;
+use crate::model_call;
+use crate::prompt::{Catalogue, Params};
+use crate::quantity::{MicroUsd, Millis, Tokens};
+use crate::record::{Actor, Hash};
+use crate::usage::Price;
+use serde::{Deserialize, Serialize};
+
+/// Counts the changes of a decision, a fold text or a prompt. Replay is exact for an equal number.
+pub const LOGIC: u16 = 1;
+
+/// Which door the run came through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Plane {
+    /// A model API: the caller reads the answer as it comes, and tools are the caller's.
+    Model,
+    /// The runs API: tools run on the server.
+    Run,
+}
+
+/// One model that may serve the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Provider id.
+    pub provider: String,
+    /// Model name at that provider.
+    pub model: String,
+    /// Its price when the run was queued; `None` when the table has none.
+    pub price: Option<Price>,
+    /// The most output it produces in one call, for reservations.
+    pub output_max: Tokens,
+}
+
+/// What may be repeated after a lost outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReplayClass {
+    /// Changes nothing: runs again.
+    ReadOnly,
+    /// Runs again with the same idempotency key.
+    Idempotent,
+    /// Changes the world: never again by itself.
+    Effectful,
+}
+
+/// Bounds of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Model calls with their tool calls (32).
+    pub steps_max: u32,
+    /// Tool calls of one answer (64).
+    pub calls_per_step_max: u32,
+    /// How long the caller may take to run its own tools (10 min).
+    pub client_wait: Millis,
+    /// The most that all calls together may cost, reservations included.
+    pub cost_max: Option<MicroUsd>,
+    /// The most model calls, repeated ones included.
+    pub model_calls_max: Option<u32>,
+    /// Bounds of recovery.
+    pub recovery: model_call::Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            steps_max: 32,
+            calls_per_step_max: 64,
+            client_wait: Millis(600_000),
+            cost_max: None,
+            model_calls_max: None,
+            recovery: model_call::Limits::default(),
+        }
+    }
+}
+
+/// The frozen request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// Through which door.
+    pub plane: Plane,
+    /// Which project it belongs to.
+    pub project: String,
+    /// Who asked.
+    pub caller: Actor,
+    /// Who may serve it, in order; the first is the primary.
+    pub route: Vec<Candidate>,
+    /// Why that route: `call`, `default`, `demo` and the like.
+    pub route_source: String,
+    /// The tools offered to the model.
+    pub tools: Catalogue,
+    /// Which of them run on the server, by model-facing name; the others are the caller's.
+    pub server_tools: Vec<String>,
+    /// What the caller wants of the model.
+    pub params: Params,
+    /// The messages of this turn (all of them for a run without a session).
+    pub input: Vec<Body>,
+    /// Bounds.
+    pub limits: Limits,
+    /// [`LOGIC`] of the build that queued it.
+    pub logic: u16,
+    /// Names the caller's request: the same idempotency key with another one is a conflict.
+    pub input_hash: Hash,
+}

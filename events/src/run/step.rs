@@ -1,0 +1,460 @@
+//! One step of a run: a model call, asked again until it is answered or nothing is left to try.
+//!
+//! The intent with its reservation is committed before a byte leaves. A lost outcome is `unknown`, keeps its
+//! reservation and is asked again under a new number; an answered call is never asked again.
+
+use super::life::{self, MessageRef, Outcome, Reason};
+use super::spec::{Candidate, Plane, Spec};
+use super::{Event, Refusal, State, hold, ledger};
+use crate::message::Body;
+use crate::model_call::{self, Action, Attempts, Class};
+use crate::prompt::{request_hash, tokens_upper};
+use crate::quantity::{Instant, MicroUsd, Millis, Tokens};
+use crate::record::Hash;
+use crate::usage::Usage;
+use serde::{Deserialize, Serialize};
+
+/// Numbers the wire calls of a run, from 0.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct CallNo(pub u32);
+
+/// The intent to ask a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelAsked {
+    /// Which wire call.
+    pub call: CallNo,
+    /// Which step, from 1.
+    pub step: u32,
+    /// Which candidate of the frozen route.
+    pub candidate: u32,
+    /// No byte leaves before then.
+    pub not_before: Instant,
+    /// Names the neutral request.
+    pub request: Hash,
+    /// The most it can cost; `None` for a model without a price.
+    pub reserved: Option<MicroUsd>,
+}
+
+/// How the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stop {
+    /// It was done.
+    End,
+    /// It reached the token limit.
+    Length,
+    /// It wants tools.
+    ToolCalls,
+    /// Its content was cut.
+    ContentFilter,
+}
+
+/// What the model answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelAnswered {
+    /// Which wire call.
+    pub call: CallNo,
+    /// The assistant's message.
+    pub body: Body,
+    /// The tool calls in it, with what the edge found about each.
+    pub asks: Vec<ledger::Ask>,
+    /// How it stopped.
+    pub stop: Stop,
+    /// What was reported, priced.
+    pub usage: Usage,
+    /// The model name in the answer, where it differs from what was asked.
+    pub served_model: Option<String>,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+}
+
+/// What a failed call is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Charge {
+    /// It was refused before any work: proven.
+    Nothing,
+    /// Nobody proved that it was free: its reservation counts.
+    Reserved,
+}
+
+/// The model call failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelFailed {
+    /// Which wire call.
+    pub call: CallNo,
+    /// The one error class.
+    pub class: Class,
+    /// HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+    /// When the provider said to come back.
+    pub hint: Option<Millis>,
+    /// What it is charged.
+    pub charge: Charge,
+    /// Characters of text that were handed out before; they are discarded.
+    pub handed_out: u64,
+    /// The provider's words, redacted.
+    pub message: String,
+    /// What was tried so far in this step, this call included.
+    pub attempts: Attempts,
+}
+
+/// The outcome of a model call was lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelUnknown {
+    /// Which wire call.
+    pub call: CallNo,
+    /// Its upper bound, kept as spent.
+    pub reserved: Option<MicroUsd>,
+    /// What was tried so far in this step, this call included.
+    pub attempts: Attempts,
+}
+
+/// Nothing is in flight until then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelDelayed {
+    /// Then.
+    pub until: Instant,
+    /// Who is asked then.
+    pub candidate: u32,
+}
+
+/// What an effect reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Settled {
+    /// The model answered.
+    Answered(Answer),
+    /// It failed.
+    Failed(Failure),
+    /// The task died without a word.
+    Lost,
+}
+
+/// An answer, as the edge decoded and checked it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The assistant's message.
+    pub body: Body,
+    /// Its tool calls.
+    pub asks: Vec<ledger::Ask>,
+    /// How it stopped.
+    pub stop: Stop,
+    /// What was reported.
+    pub usage: Usage,
+    /// The model name in the answer.
+    pub served_model: Option<String>,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+}
+
+/// A failure, as the edge classified it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The one error class.
+    pub class: Class,
+    /// HTTP status.
+    pub status: Option<u16>,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+    /// When to come back.
+    pub hint: Option<Millis>,
+    /// What it is charged.
+    pub charge: Charge,
+    /// Characters of text that were handed out before.
+    pub handed_out: u64,
+    /// The provider's words, redacted.
+    pub message: String,
+}
+
+/// The wire call in flight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// The intent.
+    pub asked: ModelAsked,
+}
+
+/// Extends events by what follows from the state after them.
+pub(super) fn and_then(
+    state: &State,
+    mut events: Vec<Event>,
+    next: impl FnOnce(&State) -> Vec<Event>,
+) -> Vec<Event> {
+    if let Ok(after) = super::fold(state, &events) {
+        events.extend(next(&after));
+    }
+    events
+}
+
+/// What was settled since the last call and is told to the model with the next one.
+fn news(state: &State) -> Vec<Body> {
+    let mut news = ledger::results(state);
+    news.extend(state.answers.iter().cloned());
+    news
+}
+
+fn refs(state: &State) -> Vec<MessageRef> {
+    let own = state.transcript.iter().map(MessageRef::from);
+    let news = news(state);
+    state.history.iter().copied().chain(own).chain(news.iter().map(MessageRef::from)).collect()
+}
+
+fn reserve(state: &State, spec: &Spec, candidate: &Candidate) -> Option<MicroUsd> {
+    let bytes: u64 = refs(state).iter().map(|message| message.bytes).sum();
+    let tools = spec.tools.json().as_bytes().len();
+    let input = Tokens(bytes).plus(tokens_upper(tools));
+    let output = spec.params.output_max.unwrap_or(candidate.output_max);
+    candidate.price.map(|price| price.worst(input, output))
+}
+
+fn within_budget(state: &State, spec: &Spec, reserved: Option<MicroUsd>) -> bool {
+    let spent =
+        state.total.cost.unwrap_or_default().plus(state.total.cost_upper.unwrap_or_default());
+    let money = match (spec.limits.cost_max, reserved) {
+        (None, _) => true,
+        // A model without a price can not be fitted into a money budget.
+        (Some(_), None) => false,
+        (Some(max), Some(reserved)) => spent.plus(reserved) <= max,
+    };
+    money && spec.limits.model_calls_max.is_none_or(|max| state.next_call.0 < max)
+}
+
+fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<Event> {
+    let Some(spec) = &state.spec else { return vec![] };
+    let Some(who) = spec.route.get(candidate) else {
+        let detail = "the route has no candidate left".to_owned();
+        return life::close(state, Outcome::Errored, Reason::ModelFailed(Class::Unknown), detail);
+    };
+    let reserved = reserve(state, spec, who);
+    if !within_budget(state, spec, reserved) {
+        let detail = "the next model call does not fit the run's budget".to_owned();
+        return life::close(state, Outcome::Exhausted, Reason::Budget, detail);
+    }
+    let messages: Vec<Hash> = refs(state).iter().map(|message| message.hash).collect();
+    let request =
+        request_hash(&who.provider, &who.model, spec.tools.hash(), &messages, &spec.params);
+    vec![Event::ModelAsked(ModelAsked {
+        call: state.next_call,
+        step: state.step + u32::from(state.between_steps),
+        candidate: u32::try_from(candidate).unwrap_or(u32::MAX),
+        not_before,
+        request,
+        reserved,
+    })]
+}
+
+/// The next step of a run in which nothing is open.
+pub(super) fn advance(state: &State, now: Instant) -> Vec<Event> {
+    let Some(spec) = &state.spec else { return vec![] };
+    if state.step >= spec.limits.steps_max {
+        let detail = format!("{} steps were taken", state.step);
+        return life::close(state, Outcome::Exhausted, Reason::StepLimit, detail);
+    }
+    ask(state, 0, now)
+}
+
+/// Goes on after something settled, unless something else is still open.
+pub(super) fn advance_if_idle(state: &State, now: Instant) -> Vec<Event> {
+    let busy = state.model.is_some()
+        || state.held.is_some()
+        || state.tools.iter().any(ledger::Call::is_open);
+    if busy || state.life != life::Life::Running { vec![] } else { advance(state, now) }
+}
+
+pub(super) fn settled(
+    state: &State,
+    call: CallNo,
+    outcome: &Settled,
+    now: Instant,
+) -> Result<Vec<Event>, Refusal> {
+    let Some(open) = state.model.as_ref().filter(|open| open.asked.call == call) else {
+        return if call < state.next_call { Ok(vec![]) } else { Err(Refusal::NoSuchCall(call)) };
+    };
+    Ok(match outcome {
+        Settled::Answered(answer) => answered(state, open, answer, now),
+        Settled::Failed(failure) => failed(state, open, failure, now),
+        Settled::Lost => unknown(state, open, now),
+    })
+}
+
+fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Vec<Event> {
+    let price = candidate(state, open).and_then(|who| who.price);
+    let event = Event::ModelAnswered(ModelAnswered {
+        call: open.asked.call,
+        body: answer.body.clone(),
+        asks: answer.asks.clone(),
+        stop: answer.stop,
+        usage: answer.usage.priced(price.as_ref()),
+        served_model: answer.served_model.clone(),
+        request_id: answer.request_id.clone(),
+    });
+    and_then(state, vec![event], |after| {
+        if answer.asks.is_empty() {
+            let reason = match answer.stop {
+                Stop::End | Stop::ToolCalls => Reason::Answered,
+                Stop::Length => Reason::Length,
+                Stop::ContentFilter => Reason::ContentFilter,
+            };
+            return life::close(after, Outcome::Completed, reason, String::new());
+        }
+        if hold::hands_over(after, &answer.asks) {
+            return life::close(after, Outcome::Completed, Reason::ToolCalls, String::new());
+        }
+        let mut events = ledger::intend(after, &answer.asks);
+        events.extend(hold::ask(after, &answer.asks, now));
+        and_then(after, events, |then| advance_if_idle(then, now))
+    })
+}
+
+fn jitter(open: &OpenCall) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = open.asked.request.0;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+        .wrapping_add(u64::from(open.asked.call.0) * 0x9e37_79b9)
+}
+
+fn failed(state: &State, open: &OpenCall, failure: &Failure, now: Instant) -> Vec<Event> {
+    let Some(spec) = &state.spec else { return vec![] };
+    let outcome = model_call::Outcome::Failed(failure.class, failure.hint);
+    let limits = &spec.limits.recovery;
+    let (action, attempts) =
+        model_call::next(&state.attempts, outcome, spec.route.len(), limits, jitter(open), now);
+    let event = Event::ModelFailed(ModelFailed {
+        call: open.asked.call,
+        class: failure.class,
+        status: failure.status,
+        request_id: failure.request_id.clone(),
+        hint: failure.hint,
+        charge: failure.charge,
+        handed_out: failure.handed_out,
+        message: failure.message.clone(),
+        attempts,
+    });
+    // Text that a model-plane caller has already read can not be taken back: say so instead of going on.
+    let action = match (spec.plane, failure.handed_out) {
+        (Plane::Model, 1..) => Action::Surface,
+        (Plane::Model, 0) | (Plane::Run, _) => action,
+    };
+    and_then(state, vec![event], |after| match action {
+        Action::Ask { candidate, not_before } => ask(after, candidate, not_before),
+        Action::WaitUntil { candidate, until } => {
+            let candidate = u32::try_from(candidate).unwrap_or(u32::MAX);
+            vec![Event::ModelDelayed(ModelDelayed { until, candidate })]
+        }
+        Action::Surface => {
+            let reason = Reason::ModelFailed(failure.class);
+            life::close(after, Outcome::Errored, reason, failure.message.clone())
+        }
+    })
+}
+
+/// The outcome is lost: keep the reservation, ask again under a new number, or end after too many.
+pub(super) fn unknown(state: &State, open: &OpenCall, now: Instant) -> Vec<Event> {
+    let Some(spec) = &state.spec else { return vec![] };
+    let limits = &spec.limits.recovery;
+    let outcome = model_call::Outcome::Unknown;
+    let (action, attempts) =
+        model_call::next(&state.attempts, outcome, spec.route.len(), limits, jitter(open), now);
+    let event = Event::ModelUnknown(ModelUnknown {
+        call: open.asked.call,
+        reserved: open.asked.reserved,
+        attempts,
+    });
+    and_then(state, vec![event], |after| match action {
+        Action::Ask { candidate, not_before } => ask(after, candidate, not_before),
+        Action::WaitUntil { .. } | Action::Surface => {
+            let detail = format!("{} model calls of this step were lost", attempts.unknown);
+            life::close(after, Outcome::Errored, Reason::ModelUnknown, detail)
+        }
+    })
+}
+
+pub(super) fn give_up(state: &State) -> Option<Event> {
+    let open = state.model.as_ref()?;
+    let attempts = Attempts {
+        total: state.attempts.total.saturating_add(1),
+        unknown: state.attempts.unknown.saturating_add(1),
+        ..state.attempts
+    };
+    Some(Event::ModelUnknown(ModelUnknown {
+        call: open.asked.call,
+        reserved: open.asked.reserved,
+        attempts,
+    }))
+}
+
+pub(super) fn due(state: &State, now: Instant) -> Vec<Event> {
+    match &state.delayed {
+        Some(delayed) if delayed.until <= now => {
+            ask(state, usize::try_from(delayed.candidate).unwrap_or(usize::MAX), now)
+        }
+        Some(_) | None => vec![],
+    }
+}
+
+pub(super) fn candidate<'a>(state: &'a State, open: &OpenCall) -> Option<&'a Candidate> {
+    state.spec.as_ref()?.route.get(usize::try_from(open.asked.candidate).ok()?)
+}
+
+pub(super) fn on_asked(mut state: State, event: &ModelAsked) -> Option<State> {
+    let running = matches!(state.life, life::Life::Running);
+    let busy = state.model.is_some()
+        || state.held.is_some()
+        || state.tools.iter().any(ledger::Call::is_open);
+    if !running || busy || event.call != state.next_call {
+        return None;
+    }
+    let news = news(&state);
+    state.transcript.extend(news);
+    state.answers.clear();
+    state.tools.clear();
+    if state.between_steps {
+        state.attempts = Attempts::default();
+        state.step += 1;
+        state.between_steps = false;
+    }
+    state.delayed = None;
+    state.attempts.candidate = usize::try_from(event.candidate).ok()?;
+    state.next_call = CallNo(state.next_call.0.checked_add(1)?);
+    state.model = Some(OpenCall { asked: event.clone() });
+    Some(state)
+}
+
+fn take_open(state: &mut State, call: CallNo) -> Option<OpenCall> {
+    state.model.take_if(|open| open.asked.call == call)
+}
+
+pub(super) fn on_answered(mut state: State, event: &ModelAnswered) -> Option<State> {
+    let open = take_open(&mut state, event.call)?;
+    state.total.answered(&event.usage);
+    state.served = candidate(&state, &open).map(|who| (who.provider.clone(), who.model.clone()));
+    state.transcript.push(event.body.clone());
+    state.stop = Some(event.stop);
+    state.between_steps = true;
+    Some(state)
+}
+
+pub(super) fn on_failed(mut state: State, event: &ModelFailed) -> Option<State> {
+    let open = take_open(&mut state, event.call)?;
+    match event.charge {
+        Charge::Nothing => state.total.refused(),
+        Charge::Reserved => state.total.unknown(open.asked.reserved),
+    }
+    state.attempts = event.attempts;
+    Some(state)
+}
+
+pub(super) fn on_unknown(mut state: State, event: &ModelUnknown) -> Option<State> {
+    take_open(&mut state, event.call)?;
+    state.total.unknown(event.reserved);
+    state.attempts = event.attempts;
+    Some(state)
+}
+
+pub(super) fn on_delayed(mut state: State, event: &ModelDelayed) -> Option<State> {
+    if state.model.is_some() || state.between_steps || !matches!(state.life, life::Life::Running) {
+        return None;
+    }
+    state.delayed = Some(event.clone());
+    Some(state)
+}
