@@ -18,7 +18,7 @@ use crate::message::Body;
 use crate::model_call::Attempts;
 use crate::quantity::Instant;
 use crate::record::{Entry, StreamKey, StreamKind};
-use crate::usage::Total;
+use crate::usage::{Total, Usage};
 use hold::Held;
 use ledger::ToolNo;
 use life::{Fence, Life, MessageRef};
@@ -186,6 +186,8 @@ pub struct State {
     pub held: Option<Held>,
     /// What its model calls used and cost.
     pub total: Total,
+    /// What the newest answer used and cost.
+    pub usage: Usage,
     /// Provider and model of the newest answer.
     pub served: Option<(String, String)>,
     /// How the newest answer stopped.

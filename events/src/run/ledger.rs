@@ -81,6 +81,17 @@ pub enum ToolOutcome {
     Failed,
 }
 
+impl ToolOutcome {
+    /// The word for people and wires.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What a tool answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolReceipt {

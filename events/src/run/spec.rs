@@ -20,6 +20,15 @@ pub enum Plane {
     Run,
 }
 
+/// How the caller reads the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Delivery {
+    /// As it comes.
+    Live,
+    /// When it is complete.
+    Whole,
+}
+
 /// One model that may serve the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
@@ -79,6 +88,8 @@ impl Default for Limits {
 pub struct Spec {
     /// Through which door.
     pub plane: Plane,
+    /// How its answer is read.
+    pub delivery: Delivery,
     /// Which project it belongs to.
     pub project: String,
     /// Who asked.

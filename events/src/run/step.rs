@@ -427,6 +427,7 @@ fn take_open(state: &mut State, call: CallNo) -> Option<OpenCall> {
 pub(super) fn on_answered(mut state: State, event: &ModelAnswered) -> Option<State> {
     let open = take_open(&mut state, event.call)?;
     state.total.answered(&event.usage);
+    state.usage = event.usage;
     state.served = candidate(&state, &open).map(|who| (who.provider.clone(), who.model.clone()));
     state.transcript.push(event.body.clone());
     state.stop = Some(event.stop);

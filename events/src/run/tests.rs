@@ -2,7 +2,7 @@
 
 use super::ledger::{Ask, ToolOutcome, Verdict};
 use super::life::{Finished, Outcome, Reason};
-use super::spec::{Limits, ReplayClass};
+use super::spec::{Delivery, Limits, ReplayClass};
 use super::*;
 use crate::codec::golden;
 use crate::id::Place;
@@ -40,6 +40,7 @@ fn candidate(model: &str) -> Candidate {
 fn spec(plane: Plane) -> Arc<Spec> {
     Arc::new(Spec {
         plane,
+        delivery: Delivery::Live,
         project: "default".into(),
         caller: Actor::Admin,
         route: vec![candidate("one"), candidate("two")],

@@ -6,7 +6,7 @@ use crate::id::Place;
 use crate::message::{Message, Role};
 use crate::prompt::{Catalogue, Params};
 use crate::record::Hash;
-use crate::run::spec::{Limits, Plane};
+use crate::run::spec::{Delivery, Limits, Plane};
 use std::collections::BTreeSet;
 
 const NOW: Instant = Instant(1_700_000_000_000_000);
@@ -18,6 +18,7 @@ fn run(n: u128) -> RunId {
 fn spec() -> Arc<Spec> {
     Arc::new(Spec {
         plane: Plane::Model,
+        delivery: Delivery::Live,
         project: "default".into(),
         caller: Actor::Admin,
         route: vec![],

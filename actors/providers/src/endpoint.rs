@@ -1,0 +1,154 @@
+//! Where a call goes: one provider's address, key, headers, deadlines and quirks.
+//!
+//! A quirk is a fact of one provider's wire, looked up in the registry's table; no code asks for a provider by name.
+
+use crate::secret::Secret;
+use std::time::Duration;
+use url::Url;
+
+/// The longest silence between two bytes of an answer. Reasoning models think for a minute without a word.
+pub const IDLE: Duration = Duration::from_secs(120);
+/// The longest a whole call takes, silence or not.
+pub const TOTAL: Duration = Duration::from_secs(600);
+
+/// One endpoint, as configured.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Provider id: a label, and part of the seal of reasoning.
+    pub provider: String,
+    /// Base address; `/chat/completions` is put behind its path.
+    pub base_url: Url,
+    /// The key, where one is needed.
+    pub key: Option<Secret>,
+    /// The credential profile, part of the seal of reasoning; empty for the only one.
+    pub profile: String,
+    /// More headers. Their values are marked as sensitive.
+    pub headers: Vec<(String, String)>,
+    /// The longest silence between two bytes of a stream.
+    pub idle: Duration,
+    /// The longest a whole call takes.
+    pub total: Duration,
+    /// What this provider does in its own way.
+    pub quirks: Quirks,
+}
+
+impl Endpoint {
+    /// An endpoint with the usual deadlines, no headers and the only profile.
+    #[must_use]
+    pub fn new(provider: &str, base_url: Url, key: Option<Secret>, quirks: Quirks) -> Self {
+        let (profile, headers) = (String::new(), Vec::new());
+        let provider = provider.to_owned();
+        Self { provider, base_url, key, profile, headers, idle: IDLE, total: TOTAL, quirks }
+    }
+
+    /// The address of a path below the base, with one slash between them. The query of the base is kept: some
+    /// accounts have their API version there.
+    pub(crate) fn url(&self, path: &str) -> Url {
+        let mut url = self.base_url.clone();
+        url.set_path(&format!("{}/{path}", self.base_url.path().trim_end_matches('/')));
+        url
+    }
+}
+
+/// What a provider of the OpenAI chat family does in its own way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quirks {
+    /// How the bound on output is spelled.
+    pub output_max: OutputMax,
+    /// The most tools of one request, where the provider has a cap.
+    pub tools_max: Option<usize>,
+    /// How reasoning of earlier turns is sent back.
+    pub reasoning: Reasoning,
+    /// Whether the caller's temperature is sent.
+    pub temperature: Temperature,
+    /// Which parts a user's message may have.
+    pub parts: Parts,
+    /// Whether a cache key is sent.
+    pub cache_key: CacheKey,
+    /// Fields that are sent unless the caller sends them: name and JSON.
+    pub defaults: &'static [(&'static str, &'static str)],
+}
+
+impl Quirks {
+    /// A provider that does as the older field names of the family say; safe with an unknown one.
+    pub const STANDARD: Self = Self {
+        output_max: OutputMax::MaxTokens,
+        tools_max: None,
+        reasoning: Reasoning::Dropped,
+        temperature: Temperature::Sent,
+        parts: Parts::All,
+        cache_key: CacheKey::Omitted,
+        defaults: &[],
+    };
+}
+
+/// How the bound on output is spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputMax {
+    /// `max_tokens`: every compatible knows it.
+    MaxTokens,
+    /// `max_completion_tokens`: OpenAI's reasoning models refuse the other.
+    MaxCompletionTokens,
+}
+
+/// How reasoning of earlier turns is sent back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reasoning {
+    /// Not at all.
+    Dropped,
+    /// As `reasoning_content` of the assistant's message, which some demand after a tool call.
+    ReasoningContent,
+}
+
+/// Whether the caller's temperature is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Temperature {
+    /// As the caller says.
+    Sent,
+    /// Never: the server sets it and refuses another.
+    Omitted,
+}
+
+/// Which parts a user's message may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// Text, images and what else the family knows.
+    All,
+    /// Text only; an image is refused here rather than there.
+    TextOnly,
+}
+
+/// Whether `prompt_cache_key` is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheKey {
+    /// A hash of the stable prefix is sent, so that equal prefixes meet the same cache.
+    Sent,
+    /// The provider does not know it.
+    Omitted,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(base: &str, then: &str) {
+        let endpoint = Endpoint::new("p", base.parse().unwrap(), None, Quirks::STANDARD);
+        assert_eq!(endpoint.url("chat/completions").as_str(), then);
+    }
+
+    #[test]
+    fn a_path_is_put_behind_the_base() {
+        check("https://a.b/v1", "https://a.b/v1/chat/completions");
+        check("https://a.b/v1/", "https://a.b/v1/chat/completions");
+        check("http://127.0.0.1:8080", "http://127.0.0.1:8080/chat/completions");
+        check("https://a.b/v1?api-version=7", "https://a.b/v1/chat/completions?api-version=7");
+    }
+
+    #[test]
+    fn an_endpoint_prints_without_its_key() {
+        let key = Some(Secret::new("topsecret".to_owned()));
+        let endpoint = Endpoint::new("p", "https://a.b".parse().unwrap(), key, Quirks::STANDARD);
+        assert!(!format!("{endpoint:?}").contains("topsecret"));
+    }
+}

@@ -1,0 +1,33 @@
+//! Model APIs: a neutral request goes in and wire bytes come out; wire bytes go in and an answer comes out.
+//!
+//! Invariant: a call gives an [`Answer`] that was read up to its terminal event, or a [`Failure`] that says what went
+//! wrong and whether it can have cost anything. This crate translates and decides nothing: no retry, no fallback, no
+//! choice of provider happens here (`events::model_call` rules them), it reads no clock of the day, no environment
+//! and no file, and it knows no actor.
+//!
+//! Reading order: [`endpoint`] and [`registry`] (where a call goes), [`delta`] (what it yields), [`openai_chat`] (the
+//! wire, pure), [`sse`], [`class`] (what went wrong), [`transport`] (the only socket), [`pricing`], [`metric`].
+
+#![warn(missing_docs)]
+
+pub mod class;
+mod decimal;
+pub mod delta;
+pub mod endpoint;
+pub mod metric;
+pub mod openai_chat;
+pub mod pricing;
+pub mod registry;
+mod secret;
+pub mod sse;
+pub mod transport;
+
+pub use class::{Charge, Class, Failure};
+pub use delta::{Answer, Delta, Stop};
+pub use endpoint::{Endpoint, Quirks};
+pub use openai_chat::Mode;
+pub use secret::Secret;
+pub use transport::{Client, ClientError};
+
+#[cfg(test)]
+mod recorded;

@@ -1,0 +1,203 @@
+//! Names as people write them, and environments as they are.
+
+use super::*;
+use std::collections::BTreeSet;
+
+#[track_caller]
+fn named(text: &str, id: &str, model: &str) {
+    match resolve(text) {
+        Ok(Route::Named { provider, model: found }) => {
+            assert_eq!((provider.id, found), (id, model), "{text}");
+        }
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn unknown(text: &str, nearest: &'static str) {
+    match resolve(text) {
+        Err(ResolveError::Unknown { nearest: Some(found), .. }) => {
+            assert_eq!(found, nearest, "{text}");
+        }
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_name_may_carry_its_provider() {
+    named("openai:gpt-4.1", "openai", "gpt-4.1");
+    named("openai/gpt-4.1", "openai", "gpt-4.1");
+    named("OpenAI:gpt-4.1", "openai", "gpt-4.1");
+    named("grok:grok-4.7", "xai", "grok-4.7");
+    named("llama.cpp:gemma", "llamacpp", "gemma");
+    named("ollama:llama3:8b", "ollama", "llama3:8b");
+    named("ollama/llama3:8b", "ollama", "llama3:8b");
+    named("openrouter:anthropic/claude-opus-5", "openrouter", "anthropic/claude-opus-5");
+    named("openrouter/openai/gpt-5.5:free", "openrouter", "openai/gpt-5.5:free");
+}
+
+#[test]
+fn a_bare_name_stays_whole() {
+    for text in [
+        "gpt-4.1",
+        "llama3:8b",
+        "glm4:9b",
+        "meta-llama/Llama-4-Scout",
+        "qwen3:8b",
+        "deepseek-r1:7b",
+        "gemma3:4b",
+        "m",
+    ] {
+        assert_eq!(resolve(text), Ok(Route::Bare { model: text }));
+    }
+}
+
+#[test]
+fn a_misspelt_provider_is_named_with_its_neighbour() {
+    unknown("opnai:gpt-4.1", "openai");
+    unknown("openia/gpt-4.1", "openai");
+    unknown("openruoter:x/y", "openrouter");
+    unknown("antropic:claude", "anthropic");
+    let text = resolve("opnai:m").unwrap_err().to_string();
+    assert!(text.contains("did you mean openai") && text.contains("deepseek"), "{text}");
+    assert_eq!(
+        provider("zzzzzzzzz"),
+        Err(ResolveError::Unknown { id: "zzzzzzzzz".into(), nearest: None })
+    );
+    assert!(matches!(
+        provider("olama"),
+        Err(ResolveError::Unknown { nearest: Some("ollama"), .. })
+    ));
+}
+
+#[test]
+fn other_families_are_not_supported_yet_rather_than_unknown() {
+    for (text, id) in [
+        ("anthropic:claude", "anthropic"),
+        ("claude/x", "anthropic"),
+        ("google:g", "gemini"),
+        ("bedrock:x", "bedrock"),
+        ("vertex:x", "vertex"),
+        ("github-copilot:x", "github-copilot"),
+    ] {
+        let found = resolve(text);
+        assert!(
+            matches!(found, Err(ResolveError::NotSupportedYet { id: got, .. }) if got == id),
+            "{text}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_name_without_a_model_is_refused() {
+    for text in ["", "  ", "openai:", "openai/"] {
+        assert!(matches!(resolve(text), Err(ResolveError::NoModel { .. })), "{text}");
+    }
+}
+
+#[test]
+fn no_name_means_two_providers() {
+    let ours = table::PROVIDERS.iter().map(|one| (one.id, one.aliases));
+    let later = table::LATER.iter().map(|(id, aliases, _)| (*id, *aliases));
+    let all: Vec<&str> =
+        ours.chain(later).flat_map(|(id, aliases)| aliases.iter().copied().chain([id])).collect();
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    assert!(
+        all.iter().all(|name| name.to_lowercase() == *name),
+        "names are compared in lower case"
+    );
+}
+
+#[test]
+fn every_address_of_the_table_is_sound() {
+    for one in providers() {
+        if one.base_url.is_some() {
+            let env = |name: &str| one.key_env.contains(&name).then(|| "k".to_owned());
+            let endpoint = one.endpoint(&env).unwrap();
+            assert!(
+                !endpoint.base_url.path().ends_with('/') && endpoint.base_url.query().is_none(),
+                "{}",
+                one.id
+            );
+        }
+    }
+}
+
+fn env<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+    |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+}
+
+#[track_caller]
+fn address(id: &str, pairs: &[(&str, &str)]) -> Result<String, EndpointError> {
+    provider(id).unwrap().endpoint(&env(pairs)).map(|endpoint| endpoint.base_url.to_string())
+}
+
+#[test]
+fn our_variable_comes_before_the_vendors_and_both_before_the_table() {
+    let key = ("OPENAI_API_KEY", "k");
+    let vendor = ("OPENAI_BASE_URL", "http://vendor/v1");
+    let ours = ("PITON_OPENAI_BASE_URL", "http://127.0.0.1:9100/v1");
+    assert_eq!(address("openai", &[key, vendor, ours]).unwrap(), "http://127.0.0.1:9100/v1");
+    assert_eq!(address("openai", &[key, vendor]).unwrap(), "http://vendor/v1");
+    assert_eq!(address("openai", &[key]).unwrap(), "https://api.openai.com/v1");
+    assert_eq!(provider("azure").unwrap().base_url_name(), "PITON_AZURE_FOUNDRY_BASE_URL");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let failed = |id: &str, pairs: &[(&str, &str)]| address(id, pairs).unwrap_err().to_string();
+    assert_eq!(failed("openai", &[]), "provider openai needs a key: set OPENAI_API_KEY");
+    assert_eq!(
+        failed("openai", &[("OPENAI_API_KEY", " ")]),
+        "provider openai needs a key: set OPENAI_API_KEY"
+    );
+    assert!(
+        failed("azure", &[("AZURE_OPENAI_API_KEY", "k")])
+            .contains("set PITON_AZURE_FOUNDRY_BASE_URL")
+    );
+    assert!(failed("custom", &[]).contains("set PITON_CUSTOM_BASE_URL"));
+    for bad in ["localhost:9100", "ftp://x/", "not an address", "http://"] {
+        assert!(
+            failed("openai", &[("PITON_OPENAI_BASE_URL", bad)]).contains("PITON_OPENAI_BASE_URL="),
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn a_key_is_optional_at_home_and_at_a_configured_address() {
+    let key_of = |id: &str, pairs: &[(&str, &str)]| {
+        provider(id).unwrap().endpoint(&env(pairs)).unwrap().key.is_some()
+    };
+    assert!(!key_of("ollama", &[]));
+    assert!(!key_of("openai", &[("PITON_OPENAI_BASE_URL", "http://127.0.0.1:9100/v1")]));
+    assert!(key_of("kimi", &[("MOONSHOT_API_KEY", "k")]));
+    assert!(key_of(
+        "custom",
+        &[("PITON_CUSTOM_API_KEY", "k"), ("PITON_CUSTOM_BASE_URL", "http://h/v1")]
+    ));
+}
+
+#[test]
+fn local_runtimes_stand_at_their_usual_ports() {
+    for (id, port) in
+        [("ollama", 11_434), ("llamacpp", 8_080), ("vllm", 8_000), ("lmstudio", 1_234)]
+    {
+        assert_eq!(address(id, &[]).unwrap(), format!("http://127.0.0.1:{port}/v1"));
+    }
+}
+
+#[test]
+fn edits_count_swaps_as_one() {
+    for (one, other, then) in [
+        ("", "", 0),
+        ("abc", "abc", 0),
+        ("opnai", "openai", 1),
+        ("openia", "openai", 1),
+        ("abc", "", 3),
+        ("", "abc", 3),
+        ("llama3", "ollama", 2),
+    ] {
+        assert_eq!(edits(one, other), then, "{one} {other}");
+    }
+}

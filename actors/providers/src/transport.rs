@@ -1,0 +1,183 @@
+//! The one place where a model call meets the network: one pooled client, two deadlines, bounds on everything that is
+//! read, and no second try behind the caller's back.
+//!
+//! Dropping a call drops its connection. What had left by then may have been worked on: only what never left, or was
+//! refused before any work, is free.
+
+mod broken;
+mod head;
+mod incoming;
+
+use crate::class::{Charge, Class, Failure};
+use crate::delta::{Answer, Delta};
+use crate::endpoint::Endpoint;
+use crate::metric;
+use crate::openai_chat::decode::Decoder;
+use crate::openai_chat::{COMPLETIONS, MODELS, Mode, encode::encode};
+use bytes::Bytes;
+use events::prompt::Request;
+use events::usage::Usage;
+use head::{Form, form, headers};
+use incoming::{BODY_BYTES_MAX, Incoming};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The longest a connection takes to be there, name look-up and TLS included.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an idle connection is kept. Servers close theirs after 5 to 75 s, and a call that meets such a close is
+/// lost after it left, so ours goes first with most of them.
+const POOL_IDLE: Duration = Duration::from_secs(30);
+/// Idle connections kept to one host: as many calls as may begin in one burst without a handshake.
+const POOL_IDLE_MAX: usize = 64;
+/// Silence after which the system asks whether the peer still lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Models that are kept of a provider's list; the largest aggregator has under a thousand.
+const MODELS_MAX: usize = 10_000;
+
+/// Asks providers. Cheap to clone; all clones share one pool.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+}
+
+/// The client can not be built. It never can on this machine: give up at start.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No protocol version is left.
+    #[error("the TLS library refuses its own settings")]
+    Tls(#[from] rustls::Error),
+    /// The HTTP library refuses.
+    #[error("the HTTP client can not be built")]
+    Http(#[from] reqwest::Error),
+}
+
+impl Client {
+    /// A client with a pool: no delay on small writes, no redirects, no proxy from the environment, the roots that
+    /// are compiled in.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] when a library refuses these settings.
+    pub fn new() -> Result<Self, ClientError> {
+        let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .user_agent(concat!("piton/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .no_proxy()
+            .tcp_nodelay(true)
+            .tcp_keepalive(KEEP_ALIVE)
+            .connect_timeout(CONNECT)
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_IDLE_MAX)
+            .build()?;
+        Ok(Self { http })
+    }
+
+    /// Asks a model. Pieces of the answer go to `sink` as they come; the answer repeats them all.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`]: one wire call was made at most, and this is what came of it.
+    #[tracing::instrument(skip_all, fields(provider = %endpoint.provider, model = %request.model))]
+    pub async fn call(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        mode: Mode,
+        sink: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Answer, Failure> {
+        let started = Instant::now();
+        // Boxed, so that whoever waits for a call does not carry its kilobytes.
+        let outcome = Box::pin(self.exchange(endpoint, request, mode, sink)).await;
+        let failed = outcome.as_ref().err();
+        metric::called(&endpoint.provider, failed.map(|failure| failure.class), started.elapsed());
+        if let Some(failure) = failed {
+            tracing::debug!(
+                class = failure.class.name(),
+                status = failure.status,
+                request_id = failure.request_id,
+                "model call failed"
+            );
+        }
+        outcome
+    }
+
+    async fn exchange(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        mode: Mode,
+        sink: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Answer, Failure> {
+        let body = Bytes::from(encode(endpoint, request, mode)?);
+        let accept = match mode {
+            Mode::Stream => "text/event-stream",
+            Mode::Whole => "application/json",
+        };
+        let json = HeaderValue::from_static("application/json");
+        let ask = self.http.post(endpoint.url(COMPLETIONS)).headers(headers(endpoint, accept)?);
+        let ask = ask.header(CONTENT_TYPE, json).body(body.clone());
+        // A whole answer is silent until it is done, so only the total bounds its wait.
+        let patience = match mode {
+            Mode::Stream => endpoint.idle,
+            Mode::Whole => endpoint.total,
+        };
+        let mut incoming = Incoming::open(endpoint, ask, patience).await?;
+        let first = incoming.next(patience).await?;
+        metric::first_byte(&endpoint.provider, incoming.began.elapsed());
+        let first = first.unwrap_or_default();
+        let decoder = Decoder::new(body);
+        match form(incoming.headers(), &first) {
+            Form::Events => incoming.events(decoder, request, first, sink).await,
+            Form::Page => {
+                let words = "answered with a web page: check the provider's address";
+                let failure = Failure::ours(Class::Unknown, Charge::Unknown, words);
+                Err(incoming.about(failure, Usage::default()))
+            }
+            Form::Whole => {
+                let answer = incoming.whole(decoder, request, first).await?;
+                if mode == Mode::Stream {
+                    answer.deltas().into_iter().for_each(sink);
+                }
+                Ok(answer)
+            }
+        }
+    }
+
+    /// The models that a provider lists for this key.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`]; it costs nothing in any case.
+    pub async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Failure> {
+        let ask =
+            self.http.get(endpoint.url(MODELS)).headers(headers(endpoint, "application/json")?);
+        let mut incoming = Incoming::open(endpoint, ask, endpoint.idle).await?;
+        let body = incoming.collect(Bytes::new(), BODY_BYTES_MAX).await?;
+        let odd =
+            || Failure::ours(Class::Unknown, Charge::NotCharged, "the list of models is not one");
+        let root: Value = serde_json::from_slice(&body).map_err(|_| odd())?;
+        let list = root.get("data").or_else(|| root.get("models")).unwrap_or(&root);
+        let name = |model: &Value| {
+            let named = model.get("id").or_else(|| model.get("name")).unwrap_or(model);
+            named.as_str().map(str::to_owned)
+        };
+        let models = list.as_array().ok_or_else(odd)?.iter().filter_map(name);
+        Ok(models.take(MODELS_MAX).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! A reply that is being read, within its two deadlines and its bounds.
+
+use super::broken::{self, Stage};
+use crate::class::{
+    Charge, Class, Failure, Reply, classify, classify_inside, request_id, server_now,
+};
+use crate::delta::{Answer, Delta};
+use crate::endpoint::Endpoint;
+use crate::openai_chat::decode::{Decoder, Fault, Progress};
+use crate::sse::Parser;
+use bytes::Bytes;
+use events::prompt::Request;
+use events::usage::Usage;
+use reqwest::header::HeaderMap;
+use reqwest::{RequestBuilder, Response};
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The longest deadline; a longer one is as good as none, and the sum with an instant must exist.
+const DEADLINE_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// How long the end of a body is waited for once `[DONE]` was read, so that the connection goes back to the pool.
+const DRAIN: Duration = Duration::from_millis(20);
+/// How long usage and `[DONE]` are waited for once a finish reason was read: some servers never send them.
+const TAIL: Duration = Duration::from_secs(5);
+/// Bytes of a whole answer.
+pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
+/// Bytes of an error's body that are read; the words of interest stand at its start.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+
+/// A reply that is being read, within its deadlines.
+pub(super) struct Incoming<'a> {
+    endpoint: &'a Endpoint,
+    response: Response,
+    /// When the call began.
+    pub(super) began: Instant,
+    /// When it must be over.
+    ends: Instant,
+}
+
+impl<'a> Incoming<'a> {
+    /// Sends and waits for the head of a success.
+    pub(super) async fn open(
+        endpoint: &'a Endpoint,
+        ask: RequestBuilder,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
+        let began = Instant::now();
+        let ends = began + endpoint.total.min(DEADLINE_MAX);
+        let head = began + patience.min(DEADLINE_MAX);
+        let sent = timeout_at(ends.min(head), ask.send()).await;
+        let response = match sent {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(broken::failure(&error, Stage::Asking)),
+            Err(_) => return Err(late(patience.min(endpoint.total))),
+        };
+        let mut incoming = Self { endpoint, response, began, ends };
+        if incoming.response.status().is_success() {
+            return Ok(incoming);
+        }
+        // A body that breaks off still has its status.
+        let body = incoming.collect(Bytes::new(), ERROR_BYTES_MAX).await.unwrap_or_default();
+        Err(classify(&incoming.reply(&body), endpoint.key.as_ref()))
+    }
+
+    /// The head of the reply.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    fn reply<'b>(&'b self, body: &'b [u8]) -> Reply<'b> {
+        let headers = self.headers();
+        Reply { status: self.response.status().as_u16(), headers, body, now: server_now(headers) }
+    }
+
+    /// The next bytes; `None` at the end.
+    pub(super) async fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, Failure> {
+        let until = self.ends.min(Instant::now() + patience.min(DEADLINE_MAX));
+        match timeout_at(until, self.response.chunk()).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(error)) => {
+                Err(self.about(broken::failure(&error, Stage::Reading), Usage::default()))
+            }
+            Err(_) => {
+                let bound = if until < self.ends { patience } else { self.endpoint.total };
+                Err(self.about(late(bound), Usage::default()))
+            }
+        }
+    }
+
+    /// What follows `first`, up to a bound; an error's body is cut there, an answer's is refused.
+    pub(super) async fn collect(
+        &mut self,
+        first: Bytes,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut body = first.to_vec();
+        while let Some(bytes) = self.next(self.endpoint.idle).await? {
+            if body.len() + bytes.len() > bytes_max {
+                if !self.response.status().is_success() {
+                    break;
+                }
+                let words = format!("the body is longer than {bytes_max} bytes");
+                let failure = Failure::ours(Class::StreamError, Charge::Unknown, &words);
+                return Err(self.about(failure, Usage::default()));
+            }
+            body.extend_from_slice(&bytes);
+        }
+        Ok(body)
+    }
+
+    pub(super) async fn whole(
+        mut self,
+        mut decoder: Decoder,
+        request: &Request,
+        first: Bytes,
+    ) -> Result<Answer, Failure> {
+        let body = self.collect(first, BODY_BYTES_MAX).await?;
+        let usage = |decoder: &Decoder| decoder.usage();
+        if let Err(fault) = decoder.body(&body) {
+            return Err(self.fault(&fault, usage(&decoder), Class::Unknown));
+        }
+        let (partial, id) = (usage(&decoder), request_id(self.headers()));
+        let answer = decoder.finish(self.endpoint, &request.model, id, &mut |_| ());
+        answer.map_err(|fault| self.fault(&fault, partial, Class::Unknown))
+    }
+
+    pub(super) async fn events(
+        mut self,
+        mut decoder: Decoder,
+        request: &Request,
+        first: Bytes,
+        sink: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Answer, Failure> {
+        let (mut parser, mut events, mut bytes) = (Parser::default(), Vec::new(), first);
+        let mut done = Progress::More;
+        while done == Progress::More {
+            if let Err(long) = parser.feed(&bytes, &mut events) {
+                let failure = Failure::ours(Class::StreamError, Charge::Unknown, &long.to_string());
+                return Err(self.about(failure, decoder.usage()));
+            }
+            for event in events.drain(..) {
+                done = decoder
+                    .event(&event, sink)
+                    .map_err(|fault| self.fault(&fault, decoder.usage(), Class::StreamError))?;
+            }
+            if done == Progress::Done {
+                break;
+            }
+            let is_terminal = decoder.is_terminal();
+            let patience =
+                if is_terminal { self.endpoint.idle.min(TAIL) } else { self.endpoint.idle };
+            bytes = match self.next(patience).await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => {
+                    let last = last(parser, &mut decoder, sink);
+                    last.map_err(|fault| self.fault(&fault, decoder.usage(), Class::StreamError))?;
+                    break;
+                }
+                // The answer is there; what broke off is what nobody needs.
+                Err(_) if is_terminal => break,
+                Err(failure) => return Err(Failure { partial: decoder.usage(), ..failure }),
+            };
+        }
+        if done == Progress::Done {
+            let end = async { while let Ok(Some(_)) = self.response.chunk().await {} };
+            // Not in time only costs the connection.
+            let _late = timeout(DRAIN, end).await;
+        }
+        let (partial, id) = (decoder.usage(), request_id(self.headers()));
+        let answer = decoder.finish(self.endpoint, &request.model, id, sink);
+        answer.map_err(|fault| self.fault(&fault, partial, Class::StreamError))
+    }
+
+    /// A fault of the decoder as a failure; `nothing` is the class of an answer without choices.
+    fn fault(&self, fault: &Fault, partial: Usage, nothing: Class) -> Failure {
+        let ours = |class| Failure::ours(class, Charge::Unknown, &fault.to_string());
+        let failure = match fault {
+            Fault::Reported { error, began } => {
+                classify_inside(error, &self.reply(&[]), *began, self.endpoint.key.as_ref())
+            }
+            Fault::Truncated => ours(Class::StreamTruncated),
+            Fault::NoChoice => ours(nothing),
+            Fault::NotJson(_) | Fault::Call(_) | Fault::TooLong => ours(Class::StreamError),
+        };
+        self.about(failure, partial)
+    }
+
+    /// The failure with what is known of the reply.
+    pub(super) fn about(&self, failure: Failure, partial: Usage) -> Failure {
+        let headers = self.headers();
+        Failure {
+            status: Some(self.response.status().as_u16()),
+            request_id: failure.request_id.or_else(|| request_id(headers)),
+            partial,
+            ..failure
+        }
+    }
+}
+
+/// Reads the event that the end of the stream leaves without its closing line.
+fn last(parser: Parser, decoder: &mut Decoder, sink: &mut dyn FnMut(Delta)) -> Result<(), Fault> {
+    let mut events = Vec::new();
+    // What is too long to be an event ends as a stream that is cut off there.
+    let _cut = parser.finish(&mut events);
+    for event in events {
+        match decoder.event(&event, sink) {
+            // Half an event: the stream was cut, and without a terminal event it ends as truncated.
+            Ok(Progress::More | Progress::Done) | Err(Fault::NotJson(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(())
+}
+
+/// No byte, or no end, in time. The request had left: it may be worked on still.
+fn late(bound: Duration) -> Failure {
+    let words = format!("no answer within {} ms", bound.as_millis());
+    Failure::ours(Class::Timeout, Charge::Unknown, &words)
+}

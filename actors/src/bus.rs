@@ -1,0 +1,60 @@
+//! The way to a stream's owner, wherever it is: one set of answers for every wire, checked by one suite.
+//!
+//! A command is repeated under its id until somebody decides; only an answer means that it counted.
+
+mod local;
+
+use crate::directory::Serves;
+use crate::host::Hosted;
+use crate::order::{Answer, NoDecision, Observed, Order};
+use serde::Serialize;
+
+pub use local::{COMMAND_BYTES_MAX, Local};
+
+/// A closed set: a wire between nodes will be added here.
+#[derive(Debug)]
+pub enum Bus<D> {
+    /// Calls into this process's own directory.
+    Local(Local<D>),
+}
+
+impl<D> Clone for Bus<D> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Local(local) => Self::Local(local.clone()),
+        }
+    }
+}
+
+impl<D> Bus<D> {
+    /// Asks the owner of a stream for a decision. Whoever stops waiting does not take the command back.
+    ///
+    /// # Errors
+    ///
+    /// The outer one when nobody decided, see [`NoDecision`]; the inner one when the rules say no.
+    pub async fn decide<A>(&self, id: A::Id, order: Order<A::Command>) -> Answer<A>
+    where
+        A: Hosted,
+        A::Command: Serialize,
+        D: Serves<A>,
+    {
+        match self {
+            Self::Local(local) => local.decide(id, order).await,
+        }
+    }
+
+    /// What the owner of a stream believes.
+    ///
+    /// # Errors
+    ///
+    /// When nobody could be asked, or nobody answered in time.
+    pub async fn observe<A>(&self, id: A::Id) -> Result<Observed<A>, NoDecision>
+    where
+        A: Hosted,
+        D: Serves<A>,
+    {
+        match self {
+            Self::Local(local) => local.observe(id).await,
+        }
+    }
+}

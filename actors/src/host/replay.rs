@@ -1,0 +1,154 @@
+//! How a host gets its memory: a snapshot if one fits, then the tail of the stream, each commit checked and folded.
+//!
+//! A wrong state would decide wrongly for ever, so nothing is skipped: what does not decode or may not follow ends
+//! the host, and a snapshot that can not be read costs time only.
+
+use super::{Effects, Host, HostError, Hosted, Known, Memory};
+use events::aggregate::Aggregate;
+use events::record::{Position, Recorded, Tail, Version};
+use std::sync::Arc;
+use store::{Snapshot, StoreError};
+
+/// Commits of one page, so that no read holds the store for long.
+const PAGE_COMMITS: usize = 256;
+/// Entries folded since the newest snapshot that make another one worth its write: folding them again takes about
+/// as long as loading it.
+const SNAPSHOT_EVERY: usize = 256;
+/// Counts the shapes of what stands in a snapshot beside the state.
+const SHAPE: u16 = 1;
+
+impl<A: Hosted> Host<A> {
+    /// The stream as the log has it.
+    pub(super) async fn replay(&self) -> Result<Memory<A>, HostError> {
+        let mut memory = match self.load().await? {
+            Some(memory) => memory,
+            None => self.empty(),
+        };
+        self.catch_up(&mut memory).await?;
+        Ok(memory)
+    }
+
+    fn empty(&self) -> Memory<A> {
+        Memory {
+            state: Arc::default(),
+            tail: self.node.store.empty_tail(&self.stream),
+            position: Position::default(),
+            known: Known::default(),
+            correlation: 0,
+            effects: Effects::none(),
+            followers: None,
+            unsaved: 0,
+            busy: true,
+        }
+    }
+
+    /// What the newest snapshot says, placed by the commit that it stands on.
+    async fn load(&self) -> Result<Option<Memory<A>>, HostError> {
+        let (store, stream) = (&self.node.store, &self.stream);
+        let snapshot = self.node.gate.read(|| store.snapshot(stream, A::FOLD)).await?;
+        let Some(snapshot) = snapshot else { return Ok(None) };
+        let Some(kept) = kept::<A>(&snapshot.bytes) else {
+            tracing::warn!(%stream, "a snapshot does not decode; the stream is read from its start");
+            return Ok(None);
+        };
+        let before = Version(snapshot.version.0.saturating_sub(1));
+        let commits = self.node.gate.read(|| store.read(stream, before, 1)).await?;
+        let fits = |at: &Recorded| {
+            (at.commit.last_version(), at.hash) == (snapshot.version, snapshot.hash)
+        };
+        Ok(commits.first().filter(|at| fits(at)).map(|at| {
+            let Kept { known, correlation, state } = kept;
+            let state = Arc::new(state);
+            Memory {
+                state,
+                tail: tail(at),
+                position: at.position,
+                known,
+                correlation,
+                ..self.empty()
+            }
+        }))
+    }
+
+    /// Folds what the log has after what is believed.
+    pub(super) async fn catch_up(&self, memory: &mut Memory<A>) -> Result<(), HostError> {
+        let (store, stream) = (&self.node.store, &self.stream);
+        loop {
+            let after = memory.tail.version;
+            let page = self.node.gate.read(|| store.read(stream, after, PAGE_COMMITS)).await?;
+            for recorded in &page {
+                self.fold(memory, recorded).await?;
+            }
+            if page.len() < PAGE_COMMITS {
+                break;
+            }
+        }
+        self.publish_belief(memory);
+        Ok(())
+    }
+
+    async fn fold(&self, memory: &mut Memory<A>, recorded: &Recorded) -> Result<(), HostError> {
+        let mut state = Arc::unwrap_or_clone(std::mem::take(&mut memory.state));
+        for entry in &recorded.commit.entries {
+            let payload = self.node.gate.read(|| self.node.store.payload(entry)).await?;
+            let event = A::decode(entry.kind, entry.schema, &payload)?;
+            state = A::evolve(state, &event)?;
+        }
+        let stands = (recorded.position, tail(recorded));
+        self.believe(memory, Arc::new(state), stands, &recorded.commit.causes);
+        Ok(())
+    }
+
+    /// Keeps a snapshot when enough was folded since the last one. A host never fails of one that is not kept.
+    pub(super) async fn save(&self, memory: &mut Memory<A>) {
+        if memory.unsaved < SNAPSHOT_EVERY {
+            return;
+        }
+        memory.unsaved = 0;
+        if let Err(error) = self.put(memory).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(stream = %self.stream, error, "a snapshot was not kept");
+        }
+    }
+
+    async fn put(&self, memory: &Memory<A>) -> Result<(), Unsaved> {
+        let Memory { known, correlation, state, tail, .. } = memory;
+        let bytes = postcard::to_stdvec(&(SHAPE, known, correlation, &**state))?;
+        let snapshot =
+            Snapshot { fold: A::FOLD, version: tail.version, hash: tail.hash, bytes: bytes.into() };
+        Ok(self.node.store.put_snapshot(&self.stream, snapshot).await?)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Unsaved {
+    #[error("the state can not be written")]
+    State(#[from] postcard::Error),
+    #[error("the store did not keep it")]
+    Store(#[from] StoreError),
+}
+
+struct Kept<A: Aggregate> {
+    known: Known,
+    correlation: u128,
+    state: A::State,
+}
+
+fn kept<A: Aggregate>(bytes: &[u8]) -> Option<Kept<A>> {
+    // Before the rest, whose shape it says.
+    let (shape, rest) = postcard::take_from_bytes::<u16>(bytes).ok()?;
+    let decoded = postcard::take_from_bytes(rest).ok().filter(|_| shape == SHAPE)?;
+    let ((known, correlation, state), []) = decoded else { return None };
+    Some(Kept { known, correlation, state })
+}
+
+fn tail(recorded: &Recorded) -> Tail {
+    let commit = &recorded.commit;
+    Tail {
+        version: commit.last_version(),
+        hash: recorded.hash,
+        epoch: commit.epoch,
+        boot: commit.boot,
+        sequence: recorded.position.sequence,
+    }
+}

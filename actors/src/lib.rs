@@ -1,0 +1,30 @@
+//! The supervised actors and the bus between them: the only crate that waits on decisions.
+//!
+//! Invariant: a host's memory is always a fold of its stream; nothing is believed, answered or started before the
+//! log has it; every queue has a bound, and full is an answer. Absent on purpose: names of actors, a timer per
+//! actor, effects that are not owed by a stream, any read of a projection.
+//!
+//! Reading order: [`task`], [`clock`], [`entropy`], [`order`], [`permit`], [`health`], [`node`], then the host
+//! ([`host`], the inbox before it, [`table`], [`supervisor`]), who wakes it ([`agenda`]) and who asks it
+//! ([`directory`], [`bus`]); [`metric`] names what is counted.
+
+#![warn(missing_docs)]
+
+pub mod agenda;
+pub mod bus;
+pub mod clock;
+pub mod directory;
+pub mod entropy;
+pub mod health;
+pub mod host;
+mod inbox;
+pub mod live;
+pub mod metric;
+pub mod node;
+pub mod order;
+pub mod perform;
+pub mod permit;
+pub mod routing;
+pub mod supervisor;
+pub mod table;
+pub mod task;

@@ -1,0 +1,8 @@
+//! What each kind's effects do: the only code between an intent in the log and the world.
+//!
+//! An effect reads its own command from what happened; it decides nothing. It is started only after its intent is
+//! durable, and a host that dies takes its effects with it, so everything here may be cut off at any await.
+
+pub mod key;
+pub mod run;
+pub mod session;

@@ -1,0 +1,16 @@
+//! A key owes the world nothing.
+
+use crate::host::Hosted;
+use events::id::KeyId;
+use events::key::{Command, Key, Never};
+use std::{sync::Arc, time::Duration};
+
+impl Hosted for Key {
+    type World = ();
+    const INBOX: usize = 16;
+    const IDLE: Duration = Duration::from_secs(30);
+
+    async fn perform(_world: &Arc<()>, _id: KeyId, _effect: Never, what: Never) -> Command {
+        match what {}
+    }
+}

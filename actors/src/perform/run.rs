@@ -1,0 +1,240 @@
+//! A run asks models and runs tools. What comes back is a command; what to do about it is for the rules.
+
+use crate::clock::Clock;
+use crate::entropy::Entropy;
+use crate::host::Hosted;
+use crate::live::Live;
+use crate::order::NoDecision;
+use crate::table::Table;
+use events::id::RunId;
+use events::message::{Body, ToolCall};
+use events::model_call::Class;
+use events::prompt::Request;
+use events::quantity::Millis;
+use events::run::ledger::{self, Ask, ToolOutcome, Verdict};
+use events::run::spec::{Delivery, Plane, Spec};
+use events::run::step::{self, Charge, Failure, Settled, Stop};
+use events::run::{AskModel, Command, Effect, EffectId, Run, RunTool};
+use events::session::Session;
+use providers::{Client, Endpoint, Mode};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
+use tools::{Call, Registry, ToolError};
+
+/// The longest a tool of ours may take.
+const TOOL: Millis = Millis(60_000);
+/// The pause before a session that had no room is asked again for its history.
+const PAUSE: Millis = Millis(100);
+
+/// What runs need.
+pub struct World {
+    /// Speaks to providers.
+    pub client: Client,
+    /// Where each provider is, by id.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// The tools that run here.
+    pub tools: Arc<Registry>,
+    /// Where text goes while it comes.
+    pub live: Arc<Live>,
+    /// Where the conversations are; set once both tables exist.
+    pub sessions: OnceLock<Weak<Table<Session>>>,
+    /// What time it is.
+    pub clock: Clock,
+    /// For ids.
+    pub entropy: Entropy,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("endpoints", &self.endpoints.keys()).finish_non_exhaustive()
+    }
+}
+
+impl Hosted for Run {
+    type World = World;
+    const INBOX: usize = 64;
+    const IDLE: Duration = Duration::from_secs(30);
+
+    async fn perform(world: &Arc<World>, run: RunId, _effect: EffectId, what: Effect) -> Command {
+        match what {
+            Effect::AskModel(ask) => {
+                let call = ask.asked.call;
+                let outcome = ask_model(world, run, *ask).await;
+                Command::Model { call, outcome }
+            }
+            Effect::RunTool(tool) => {
+                let (call, attempt) = (tool.call, tool.attempt);
+                let outcome = run_tool(world, run, tool).await;
+                Command::Tool { call, attempt, outcome }
+            }
+        }
+    }
+}
+
+fn refused(class: Class, message: String) -> Settled {
+    Settled::Failed(Failure {
+        class,
+        status: None,
+        request_id: None,
+        hint: None,
+        charge: Charge::Nothing,
+        handed_out: 0,
+        message,
+    })
+}
+
+async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
+    world.clock.sleep_until(ask.asked.not_before).await;
+    let messages = match conversation(world, &ask).await {
+        Ok(messages) => messages,
+        Err(why) => return refused(Class::InvalidRequest, why),
+    };
+    let request = Request {
+        model: ask.candidate.model.clone(),
+        tools: ask.spec.tools.clone(),
+        messages,
+        params: ask.spec.params.clone(),
+    };
+    let provider = ask.candidate.provider.as_str();
+    if request.hash(provider) != ask.asked.request {
+        return refused(Class::InvalidRequest, "the request is not the one that was intended".to_owned());
+    }
+    let Some(endpoint) = world.endpoints.get(provider) else {
+        let why = format!("provider {provider} is not configured: set its key or base URL and restart");
+        return refused(Class::InvalidRequest, why);
+    };
+    let mode = match ask.spec.delivery {
+        Delivery::Live => Mode::Stream,
+        Delivery::Whole => Mode::Whole,
+    };
+    let writer = world.live.writer(run, ask.asked.call);
+    let mut handed_out = 0_u64;
+    let mut sink = |delta: providers::Delta| {
+        let text = match &delta {
+            providers::Delta::Text(text) | providers::Delta::Refusal(text) => text.chars().count(),
+            // A call that a reader has seen begin can not be taken back either.
+            providers::Delta::ToolCallStarted { .. } => 1,
+            providers::Delta::Reasoning(_) | providers::Delta::ToolCallArguments { .. } => 0,
+        };
+        handed_out = handed_out.saturating_add(u64::try_from(text).unwrap_or(u64::MAX));
+        writer.push(delta);
+    };
+    let answer = world.client.call(endpoint, &request, mode, &mut sink).await;
+    match answer {
+        Ok(answer) => Settled::Answered(answered(world, &ask.spec, answer)),
+        Err(failure) => Settled::Failed(failed(failure, handed_out)),
+    }
+}
+
+/// What the session said before, and what this run said. Each message of the session is checked against its name.
+async fn conversation(world: &World, ask: &AskModel) -> Result<Vec<Body>, String> {
+    let Some((session, refs)) = &ask.history else { return Ok(ask.transcript.clone()) };
+    let state = loop {
+        let Some(sessions) = world.sessions.get().and_then(Weak::upgrade) else {
+            return Err("the node is stopping".to_owned());
+        };
+        match sessions.observe(*session).await {
+            Ok(observed) => break observed.state,
+            Err(NoDecision::Parked { .. } | NoDecision::NobodyThere) => {
+                return Err(format!("session {session} can not be read now"));
+            }
+            Err(_again) => world.clock.pause(PAUSE).await,
+        }
+    };
+    let mut messages = Vec::with_capacity(refs.len() + ask.transcript.len());
+    for (place, named) in refs.iter().enumerate() {
+        match state.messages.get(place).filter(|body| body.hash() == named.hash) {
+            Some(body) => messages.push(body.clone()),
+            None => return Err(format!("message {place} of session {session} is not the one that was named")),
+        }
+    }
+    messages.extend(ask.transcript.iter().cloned());
+    Ok(messages)
+}
+
+fn answered(world: &World, spec: &Spec, answer: providers::Answer) -> step::Answer {
+    let asks = answer.message.calls().map(|call| judge(world, spec, call)).collect();
+    let stop = match answer.stop {
+        providers::Stop::End | providers::Stop::Other(_) => Stop::End,
+        providers::Stop::Length => Stop::Length,
+        providers::Stop::ToolCalls => Stop::ToolCalls,
+        providers::Stop::ContentFilter => Stop::ContentFilter,
+    };
+    step::Answer {
+        body: answer.message.body(),
+        asks,
+        stop,
+        usage: answer.usage,
+        served_model: answer.served_model,
+        request_id: answer.request_id,
+    }
+}
+
+/// Who runs a call, with its arguments checked before anything else happens.
+fn judge(world: &World, spec: &Spec, call: &ToolCall) -> Ask {
+    let (id, name) = (call.id.clone(), call.name.clone());
+    let plain = events::json::Json::from(call.arguments.clone());
+    let entry = world.tools.get(&call.name).filter(|_| spec.server_tools.contains(&call.name));
+    let Some(entry) = entry else {
+        let verdict = match spec.plane {
+            Plane::Model => Verdict::Client,
+            Plane::Run => Verdict::Refused(unknown(spec, &call.name)),
+        };
+        return Ask { id, name, arguments: plain, verdict };
+    };
+    match entry.check(&call.arguments) {
+        Ok(canonical) => Ask { id, name, arguments: canonical.json, verdict: Verdict::Server(entry.class()) },
+        Err(invalid) => Ask { id, name, arguments: plain, verdict: Verdict::Refused(invalid.content()) },
+    }
+}
+
+fn unknown(spec: &Spec, name: &str) -> String {
+    let known = spec.server_tools.join(", ");
+    let message = format!("no tool is called {name:?}: this run offers {known}");
+    ToolError::Failed(message).content()
+}
+
+fn failed(failure: providers::Failure, handed_out: u64) -> Failure {
+    let charge = match failure.charge {
+        providers::Charge::NotCharged => Charge::Nothing,
+        providers::Charge::Unknown => Charge::Reserved,
+    };
+    Failure {
+        class: failure.class,
+        status: failure.status,
+        request_id: failure.request_id,
+        hint: failure.hint,
+        charge,
+        handed_out,
+        message: failure.message,
+    }
+}
+
+async fn run_tool(world: &World, run: RunId, tool: RunTool) -> ledger::Settled {
+    let now = world.clock.now();
+    let correlation = ledger::correlation(run.unique(), tool.call);
+    let call = Call {
+        correlation,
+        idempotency_key: format!("{correlation:032x}"),
+        arguments: tool.arguments,
+        deadline: now.after(TOOL),
+        now,
+    };
+    let Some(entry) = world.tools.get(&tool.name) else {
+        // A build without the tool: it was intended by another one, and was not run by this one.
+        let message = format!("this node has no tool {:?}", tool.name);
+        return ledger::Settled::Receipt(ToolOutcome::Failed, ToolError::Failed(message).content());
+    };
+    match tokio::time::timeout(Duration::from_millis(TOOL.0), entry.call(call)).await {
+        Ok(Ok(content)) => ledger::Settled::Receipt(ToolOutcome::Succeeded, content),
+        // It may yet take effect: nobody knows, and that is what is recorded.
+        Ok(Err(ToolError::Unknown(_))) | Err(_) => ledger::Settled::Lost,
+        Ok(Err(error @ (ToolError::Invalid(_) | ToolError::Failed(_) | ToolError::DeadlinePassed))) => {
+            ledger::Settled::Receipt(ToolOutcome::Failed, error.content())
+        }
+    }
+}

@@ -1,0 +1,1 @@
+../../../../tests/contract/bus.rs

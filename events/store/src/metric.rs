@@ -1,0 +1,38 @@
+//! Names of what the store measures, each with its unit. No labels: a store has no ids to count by.
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+
+/// Seconds from the start of a transaction to its end, fsync included.
+pub const COMMIT_SECONDS: &str = "piton_store_commit_seconds";
+/// Commits of one transaction.
+pub const BATCH_COMMITS: &str = "piton_store_batch_commits";
+/// Commits that became durable.
+pub const COMMITS: &str = "piton_store_commits_total";
+/// Appends that found the queue full and had to wait for room.
+pub const QUEUE_FULL: &str = "piton_store_queue_full_total";
+/// Appends that did not find their slot free.
+pub const CONFLICTS: &str = "piton_store_conflicts_total";
+/// Appends whose bytes stood already.
+pub const DUPLICATES: &str = "piton_store_duplicates_total";
+/// Appends of a former owner.
+pub const FENCED: &str = "piton_store_fenced_total";
+/// Transactions that failed as a whole, so that nobody could say what became of their commits.
+pub const BATCHES_FAILED: &str = "piton_store_batches_failed_total";
+/// Bytes of the write-ahead log. Grows without end only while a reader holds an old page of it.
+pub const WAL_BYTES: &str = "piton_store_wal_bytes";
+/// Snapshots that did not fit their stream and were dropped.
+pub const SNAPSHOTS_DROPPED: &str = "piton_store_snapshots_dropped_total";
+
+/// Tells the recorder what the names mean.
+pub fn describe() {
+    describe_histogram!(COMMIT_SECONDS, Unit::Seconds, "one transaction, fsync included");
+    describe_histogram!(BATCH_COMMITS, Unit::Count, "commits of one transaction");
+    describe_counter!(COMMITS, Unit::Count, "commits that became durable");
+    describe_counter!(QUEUE_FULL, Unit::Count, "appends that waited for room in the queue");
+    describe_counter!(CONFLICTS, Unit::Count, "appends whose slot was not free");
+    describe_counter!(DUPLICATES, Unit::Count, "appends whose bytes stood already");
+    describe_counter!(FENCED, Unit::Count, "appends of a former owner");
+    describe_counter!(BATCHES_FAILED, Unit::Count, "transactions that failed as a whole");
+    describe_gauge!(WAL_BYTES, Unit::Bytes, "write-ahead log");
+    describe_counter!(SNAPSHOTS_DROPPED, Unit::Count, "snapshots that did not fit their stream");
+}

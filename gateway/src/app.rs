@@ -1,0 +1,153 @@
+//! What every handler can reach, and the routes merged into one service with its limits.
+//!
+//! A handler reads the log's owners for single objects and the projections for lists and totals; it never decides.
+
+use crate::auth::Verifier;
+use crate::config::Config;
+use crate::directory::Directory;
+use crate::error::ApiError;
+use crate::telemetry::Metrics;
+use actors::bus::Bus;
+use actors::clock::Clock;
+use actors::directory::Serves;
+use actors::entropy::Entropy;
+use actors::host::Hosted;
+use actors::live::Live;
+use actors::node::Node;
+use actors::order::{Lane, Observed, Order};
+use actors::routing::Routing;
+use events::id::{Generation, Partition, Place};
+use events::quantity::Millis;
+use events::record::{Actor, CommandId};
+use projections::Handle;
+use serde::Serialize;
+use std::{fmt, sync::Arc};
+use store::Store;
+use tokio::sync::{Semaphore, watch};
+use tools::Registry;
+
+/// The longest a request waits for a decision before it is told to ask again.
+pub const DECISION: Millis = Millis(10_000);
+
+/// Everything a node serves with.
+pub struct Parts {
+    /// What it was told.
+    pub config: Config,
+    /// Store, clock, chance, gate, agenda.
+    pub node: Node,
+    /// The way to the owners of streams.
+    pub bus: Bus<Directory>,
+    /// The owners that are here.
+    pub directory: Arc<Directory>,
+    /// Text while it comes.
+    pub live: Arc<Live>,
+    /// Which model answers.
+    pub routing: Routing,
+    /// The models that are offered, for `GET /v1/models`.
+    pub models: Vec<String>,
+    /// The tools that run here.
+    pub tools: Arc<Registry>,
+    /// Who may.
+    pub verifier: Verifier,
+    /// Lists and totals.
+    pub projections: Handle,
+    /// Room for runs that a caller waits for.
+    pub room: Arc<Semaphore>,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Turns true when the node stops accepting.
+    pub stopping: watch::Receiver<bool>,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").finish_non_exhaustive()
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl App {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.node.store
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.node.clock
+    }
+
+    /// Where random numbers come from.
+    #[must_use]
+    pub fn entropy(&self) -> &Entropy {
+        &self.node.entropy
+    }
+
+    /// Where a new root is to live: anywhere, because one node owns every partition.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let [first, ..] = self.entropy().draw().to_le_bytes();
+        Place { partition: Partition::of(u64::from(first)), generation: Generation::FIRST }
+    }
+
+    /// Asks the owner of a stream for a decision.
+    ///
+    /// # Errors
+    ///
+    /// What the caller is told when the rules say no, or nobody decided.
+    pub async fn decide<A>(&self, id: A::Id, order: Order<A::Command>) -> Result<Observed<A>, ApiError>
+    where
+        A: Hosted,
+        A::Command: Serialize,
+        Directory: Serves<A>,
+        ApiError: From<A::Refusal>,
+    {
+        Ok(self.bus.decide::<A>(id, order).await??)
+    }
+
+    /// What the owner of a stream believes.
+    ///
+    /// # Errors
+    ///
+    /// What the caller is told when nobody could be asked.
+    pub async fn observe<A>(&self, id: A::Id) -> Result<Observed<A>, ApiError>
+    where
+        A: Hosted,
+        Directory: Serves<A>,
+    {
+        Ok(self.bus.observe::<A>(id).await?)
+    }
+
+    /// A command of a caller's, on its way now.
+    pub fn order<C>(&self, command: C, actor: Actor, lane: Lane) -> Order<C> {
+        let now = self.clock().now();
+        let id = CommandId::new(now, self.entropy().draw());
+        Order { command, id, correlation: id.0, actor, deadline: now.after(DECISION), lane }
+    }
+}
+
+/// The place that a name always gets.
+#[must_use]
+pub fn place_of(name: u128) -> Place {
+    let [first, ..] = name.to_le_bytes();
+    Place { partition: Partition::of(u64::from(first)), generation: Generation::FIRST }
+}

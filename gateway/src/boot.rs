@@ -1,0 +1,321 @@
+//! The order in which a node starts and stops. Each part is started after what it rests on, and stopped before it.
+//!
+//! Start: data folder, store, keys, providers, tables, agenda, read models, listener. Work that a crash left open is
+//! found by the agenda and done without a command. Stop: accept nothing, let what is in flight finish or be cut at a
+//! bound, end the rest in the log as it would have been after a crash.
+
+mod keys;
+mod note;
+mod providers;
+mod stop;
+
+pub use note::{FILE as NODE_FILE, NodeNote};
+pub use stop::Stop;
+
+use crate::app::{App, Parts};
+use crate::auth::node_key::{self, NodeKeyError, Show, Told};
+use crate::auth::private::{self, PrivateError};
+use crate::auth::Verifier;
+use crate::config::{Config, Secret};
+use crate::directory::Directory;
+use crate::service::{Bounded, router};
+use crate::telemetry::Metrics;
+use actors::bus::{Bus, Local};
+use actors::clock::Clock;
+use actors::entropy::Entropy;
+use actors::live::Live;
+use actors::node::Node;
+use actors::perform::{run, session};
+use actors::table::{NotStarted, Table};
+use actors::task;
+use ::projections::{self as views, Runner};
+use events::id::Partition;
+use events::quantity::Millis;
+use events::record::{Boot, JournalId};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use store::{Faults, Open, OpenError, Store};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tools::{Registry, RegistryError};
+
+/// The journal's file in the data folder.
+pub const JOURNAL: &str = "journal.db";
+/// The read models' file.
+pub const VIEWS: &str = "views.db";
+/// Where `note.append` writes.
+pub const NOTES: &str = "notes.txt";
+/// The file without which `serve --faults` is refused.
+pub const FAULTS_ALLOWED: &str = "FAULTS-ALLOWED";
+/// How often what histograms gathered is folded.
+const UPKEEP: Millis = Millis(5_000);
+/// How often a drill reminds whoever reads the log that this node fails on purpose.
+const DRILL_REMINDER: Millis = Millis(60_000);
+
+/// How a node is to start.
+pub struct Start<'a> {
+    /// What it was told.
+    pub config: Config,
+    /// The administrator's key, where the environment gives one.
+    pub admin_key: Option<Secret>,
+    /// Where a new administrator's key may be shown.
+    pub show: Show<'a>,
+    /// Whether the scripted model answers.
+    pub demo: Demonstration,
+    /// What goes wrong on purpose.
+    pub faults: Faults,
+    /// What is counted; the process has one.
+    pub metrics: Metrics,
+}
+
+/// Whether the scripted model answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demonstration {
+    /// Nobody but real providers.
+    Off,
+    /// The scripted model, offline.
+    On,
+}
+
+/// Why a node did not start. Each says how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The data folder or a file in it.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
+    /// The journal.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The node's own keys.
+    #[error(transparent)]
+    Keys(#[from] NodeKeyError),
+    /// The read models.
+    #[error("the read models in {path} can not be opened: they can be deleted and are built again")]
+    Views {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: views::StartError,
+    },
+    /// A supervisor.
+    #[error(transparent)]
+    Actors(#[from] NotStarted),
+    /// A tool.
+    #[error(transparent)]
+    Tools(#[from] RegistryError),
+    /// A provider's settings.
+    #[error(transparent)]
+    Provider(#[from] providers::ProviderError),
+    /// The address.
+    #[error("cannot listen on {bind}: stop whoever does, or give another --bind")]
+    Bind {
+        /// Where.
+        bind: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The scripted model's own address.
+    #[error("the scripted model can not listen on a loopback port")]
+    Demo(#[source] io::Error),
+    /// A drill that was not allowed.
+    #[error("--faults makes this node fail on purpose: create an empty file {} to allow it", .0.display())]
+    FaultsForbidden(PathBuf),
+    /// The issued keys can not be read.
+    #[error("the issued keys can not be read from the journal")]
+    Issued(#[source] keys::KeysError),
+    /// The note for the command line.
+    #[error("{path} can not be written")]
+    Note {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A node that serves.
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Which model answers, and why, for people.
+    pub answers: String,
+    /// What became of the administrator's key.
+    pub told: Told,
+    /// The handlers' view of it.
+    pub app: App,
+    stop: Stop,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Running {
+    /// Accepts nothing more, lets what is in flight finish within the configured bound, and closes.
+    pub async fn stop(self) {
+        self.stop.stop(&self.app).await;
+    }
+}
+
+/// Starts a node.
+///
+/// # Errors
+///
+/// [`BootError`]; nothing is left running.
+pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
+    let Start { config, admin_key, show, demo, faults, metrics } = start;
+    private::folder(&config.data_dir)?;
+    allow(&config, &faults)?;
+    let entropy = Entropy::System;
+    let store = Store::open(Open {
+        path: config.data_dir.join(JOURNAL),
+        boot: Boot(entropy.draw()),
+        fresh: JournalId(entropy.draw()),
+        faults,
+    })?;
+    let mut draw = || {
+        let mut bytes = [0; 32];
+        let (low, high) = bytes.split_at_mut(16);
+        low.copy_from_slice(&entropy.draw().to_le_bytes());
+        high.copy_from_slice(&entropy.draw().to_le_bytes());
+        bytes
+    };
+    let own = node_key::open(&config.data_dir, admin_key.as_ref(), show, &mut draw)?;
+    let verifier = Verifier::new(&own);
+    let demo_url = start_demo(demo).await?;
+    let found = providers::find(&config, demo_url).await?;
+    let node = Node::new(store.clone(), Clock::System, entropy.clone());
+    let tools = Arc::new(Registry::new(tools::native::tools(config.data_dir.join(NOTES)))?);
+    let live = Arc::new(Live::default());
+    let tables = tables(&node, &found, &tools, &live).await?;
+    let (projections, runner) = start_views(&config, &store).await?;
+    keys::load(&store, &verifier).await.map_err(BootError::Issued)?;
+    let listener = TcpListener::bind(config.bind).await;
+    let listener = listener.map_err(|source| BootError::Bind { bind: config.bind, source })?;
+    let address = listener.local_addr().map_err(|source| BootError::Bind { bind: config.bind, source })?;
+    let (stopping, watch) = watch::channel(false);
+    let app = App::new(Parts {
+        node,
+        bus: tables.bus,
+        directory: tables.directory,
+        live,
+        routing: found.routing,
+        models: found.models,
+        tools,
+        verifier,
+        projections,
+        room: Arc::new(Semaphore::new(config.limits.max_concurrent_runs)),
+        metrics,
+        stopping: watch,
+        config,
+    });
+    let mut stop = Stop::new(stopping);
+    serve(&app, listener, &mut stop);
+    background(&app, runner, &mut stop);
+    app.node.agenda.start(Partition::all());
+    let path = app.config.data_dir.join(NODE_FILE);
+    NodeNote::here(address).write(&path).map_err(|source| BootError::Note { path, source })?;
+    Ok(Running { address, answers: found.answers, told: own.told, app, stop })
+}
+
+/// A drill is allowed by a file, so that no flag that slipped in can make a node fail.
+fn allow(config: &Config, faults: &Faults) -> Result<(), BootError> {
+    let marker = config.data_dir.join(FAULTS_ALLOWED);
+    if faults.armed() && !marker.exists() {
+        return Err(BootError::FaultsForbidden(marker));
+    }
+    Ok(())
+}
+
+async fn start_demo(demo: Demonstration) -> Result<Option<String>, BootError> {
+    match demo {
+        Demonstration::Off => Ok(None),
+        Demonstration::On => {
+            let demo = crate::demo::start().await.map_err(BootError::Demo)?;
+            Ok(Some(demo.base_url()))
+        }
+    }
+}
+
+struct Tables {
+    bus: Bus<Directory>,
+    directory: Arc<Directory>,
+}
+
+/// Runs first, for sessions drive them; each then knows the other.
+async fn tables(
+    node: &Node,
+    found: &providers::Found,
+    tools: &Arc<Registry>,
+    live: &Arc<Live>,
+) -> Result<Tables, BootError> {
+    let world = Arc::new(run::World {
+        client: found.client.clone(),
+        endpoints: found.endpoints.clone(),
+        tools: Arc::clone(tools),
+        live: Arc::clone(live),
+        sessions: OnceLock::new(),
+        clock: node.clock.clone(),
+        entropy: node.entropy.clone(),
+    });
+    let runs = Table::open(node.clone(), Arc::clone(&world)).await?;
+    let (clock, entropy) = (node.clock.clone(), node.entropy.clone());
+    let driver = session::World { runs: Arc::clone(&runs), clock, entropy };
+    let sessions = Table::open(node.clone(), Arc::new(driver)).await?;
+    world.sessions.get_or_init(|| Arc::downgrade(&sessions));
+    let keys = Table::open(node.clone(), Arc::new(())).await?;
+    let directory = Arc::new(Directory { sessions, runs, keys });
+    let local = Local::new();
+    local.lead_to(&directory);
+    Ok(Tables { bus: Bus::Local(local), directory })
+}
+
+async fn start_views(config: &Config, store: &Store) -> Result<(views::Handle, Runner), BootError> {
+    let path = config.data_dir.join(VIEWS);
+    let asked = views::Config { store: store.clone(), path: path.clone() };
+    views::start(asked).await.map_err(|source| BootError::Views { path, source })
+}
+
+fn serve(app: &App, listener: TcpListener, stop: &mut Stop) {
+    let bounded = Bounded::new(listener, app.config.limits.max_connections);
+    let service = router(app.clone());
+    let mut stopping = app.stopping.clone();
+    stop.server(task::spawn(task::Kind::Serve, async move {
+        let told = async move {
+            // The sender lives as long as the node.
+            let _stop = stopping.wait_for(|stopping| *stopping).await;
+        };
+        axum::serve(bounded, service).with_graceful_shutdown(told).await
+    }));
+}
+
+fn background(app: &App, runner: Runner, stop: &mut Stop) {
+    stop.views(task::spawn(task::Kind::Follow, runner.run()));
+    let (metrics, clock) = (app.metrics.clone(), app.clock().clone());
+    stop.helper(task::spawn(task::Kind::Sweep, async move {
+        loop {
+            clock.pause(UPKEEP).await;
+            metrics.upkeep();
+        }
+    }));
+    if app.store().faults().armed() {
+        let clock = app.clock().clone();
+        stop.helper(task::spawn(task::Kind::Sweep, async move {
+            loop {
+                tracing::warn!("faults_armed: this node fails on purpose");
+                clock.pause(DRILL_REMINDER).await;
+            }
+        }));
+    }
+}
+
+/// The bound on a stop, as the configuration says.
+#[must_use]
+pub fn drain(config: &Config) -> Duration {
+    Duration::from_millis(config.limits.drain.0)
+}

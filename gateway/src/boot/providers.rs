@@ -1,0 +1,157 @@
+//! Which providers this node can reach: those with a key or an address in its configuration, else the runtimes that
+//! answer on this machine. Says who answers when nobody is named, and why.
+
+use crate::config::{Config, Model};
+use actors::routing::{Default, Routing};
+use providers::registry::{self, EndpointError, KeyNeed, Provider};
+use providers::{Client, ClientError, Endpoint, Quirks};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use url::Url;
+
+/// The id under which the scripted model is reached.
+pub(super) const DEMO: &str = "demo";
+/// The model of a provider that answers when nobody is named, as of 2026-11-30.
+const DATED_DEFAULTS: [(&str, &str); 2] = [("openai", "gpt-6-luna"), (DEMO, DEMO)];
+/// How long a runtime on this machine gets to say what it serves.
+const PROBE: Duration = Duration::from_millis(500);
+/// Models of one provider that are listed.
+const MODELS_MAX: usize = 200;
+
+/// A provider's settings do not make sense.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// Its endpoint.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The client.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The default.
+    #[error("default_model {model}: {why}")]
+    Default {
+        /// What was configured.
+        model: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Speaks to them.
+    pub client: Client,
+    /// Where they are.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// Who is asked for what.
+    pub routing: Routing,
+    /// `provider:model` of what is known by name.
+    pub models: Vec<String>,
+    /// Which model answers, and why, for people.
+    pub answers: String,
+}
+
+/// Looks round. `demo` is the scripted model's address, when it was asked for.
+///
+/// # Errors
+///
+/// [`ProviderError`] for settings that do not make sense.
+pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found, ProviderError> {
+    let client = Client::new()?;
+    let mut endpoints = BTreeMap::new();
+    let mut models = vec![];
+    let mut default = None;
+    if let Some(url) = demo.and_then(|url| url.parse::<Url>().ok()) {
+        endpoints.insert(DEMO.to_owned(), Endpoint::new(DEMO, url, None, Quirks::STANDARD));
+        models.extend(crate::demo::MODELS.map(|model| format!("{DEMO}:{model}")));
+        default = Some(of(DEMO, None, "because --demo was given (a script, no model)".to_owned()));
+    }
+    for provider in registry::providers() {
+        let Some((endpoint, why)) = configured(config, provider)? else { continue };
+        endpoints.insert(provider.id.to_owned(), endpoint);
+        default = default.or_else(|| Some(of(provider.id, None, why)));
+    }
+    if endpoints.is_empty() {
+        for (provider, endpoint, served) in runtimes(&client).await {
+            let why = format!("because it answers at {}", endpoint.base_url);
+            default = default.or_else(|| Some(of(provider.id, served.first().cloned(), why)));
+            models.extend(served.iter().map(|model| format!("{}:{model}", provider.id)));
+            endpoints.insert(provider.id.to_owned(), endpoint);
+        }
+    }
+    if let Some(wanted) = &config.default_model {
+        default = Some(chosen(wanted, &endpoints)?);
+    }
+    models.extend(known(&endpoints, &models));
+    let answers = describe(default.as_ref());
+    let routing = Routing::new(endpoints.keys().cloned(), default);
+    Ok(Found { client, endpoints, routing, models, answers })
+}
+
+fn of(provider: &str, model: Option<String>, why: String) -> Default {
+    let dated = DATED_DEFAULTS.iter().find(|(id, _)| *id == provider).map(|(_, model)| (*model).to_owned());
+    Default { provider: provider.to_owned(), model: model.or(dated), why }
+}
+
+fn chosen(wanted: &Model, endpoints: &BTreeMap<String, Endpoint>) -> Result<Default, ProviderError> {
+    let spelled = format!("{}:{}", wanted.provider, wanted.name);
+    if !endpoints.contains_key(&wanted.provider) {
+        let why = format!("provider {} is not configured: set its key or base URL", wanted.provider);
+        return Err(ProviderError::Default { model: spelled, why });
+    }
+    let (provider, model) = (wanted.provider.clone(), Some(wanted.name.clone()));
+    Ok(Default { provider, model, why: "because default_model says so".to_owned() })
+}
+
+/// A provider with a key or an address in the configuration, and which of them it was.
+fn configured(config: &Config, provider: &'static Provider) -> Result<Option<(Endpoint, String)>, ProviderError> {
+    let Some(set) = config.providers.get(provider.id) else { return Ok(None) };
+    let why = match (&set.key, &set.base_url) {
+        (Some(key), _) => format!("because {} is set", key.variable),
+        (None, Some(_)) => format!("because {} is set", provider.base_url_name()),
+        (None, None) => return Ok(None),
+    };
+    let environment = |name: &str| {
+        if name == provider.base_url_name() {
+            return set.base_url.as_ref().map(Url::to_string);
+        }
+        if name == provider.key_name() {
+            return set.key.as_ref().map(|key| key.secret.expose().to_owned());
+        }
+        None
+    };
+    let mut endpoint = provider.endpoint(&environment)?;
+    endpoint.total = Duration::from_millis(set.timeout.0);
+    endpoint.headers = set.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
+    Ok(Some((endpoint, why)))
+}
+
+/// The runtimes of this machine that answer, with what they serve.
+async fn runtimes(client: &Client) -> Vec<(&'static Provider, Endpoint, Vec<String>)> {
+    let local = registry::providers().filter(|one| one.key == KeyNeed::Optional && one.base_url.is_some());
+    let asked = local.filter_map(|provider| {
+        let endpoint = provider.endpoint(&|_name| None).ok()?;
+        Some(async move {
+            let served = tokio::time::timeout(PROBE, client.models(&endpoint)).await.ok()?.ok()?;
+            Some((provider, endpoint, served.into_iter().take(MODELS_MAX).collect()))
+        })
+    });
+    futures_util::future::join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// The models of the price table whose provider is configured.
+fn known(endpoints: &BTreeMap<String, Endpoint>, already: &[String]) -> Vec<String> {
+    let priced = providers::pricing::models().filter(|(provider, _)| endpoints.contains_key(*provider));
+    priced.map(|(provider, model)| format!("{provider}:{model}")).filter(|name| !already.contains(name)).collect()
+}
+
+fn describe(default: Option<&Default>) -> String {
+    match default {
+        None => "no model answers yet: set OPENAI_API_KEY or PITON_OPENAI_BASE_URL, or start with --demo".to_owned(),
+        Some(Default { provider, model: Some(model), why }) => format!("using {provider}:{model} {why}"),
+        Some(Default { provider, model: None, why }) => {
+            format!("using {provider} {why}; requests must name a model, or set default_model")
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! What can be typed after `piton`: verbs, flags, and help that says what each is for.
+//!
+//! Only shapes stand here; a verb does its work in the module that has its name.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A durable harness for language model agents: one node, one journal, one command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "piton",
+    version,
+    propagate_version = false,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "Examples:\n  piton serve --demo                    start a node that needs no provider\n  \
+                  piton chat --once \"What is a piton?\"  ask once\n  piton run start --wait \"Say hello\"    \
+                  start a run and wait for its end\n  piton journal verify                  check every stored byte\n\n\
+                  Exit codes: 0 ok, 1 failure, 2 usage, 3 configuration, 4 authentication, 5 not found, 6 conflict,\n\
+                  7 denied, 8 budget, 9 providers exhausted, 10 needs reconciliation, 11 time-out, 12 integrity"
+)]
+pub struct Arguments {
+    /// What goes with every verb.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What goes with every verb.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Global {
+    /// The node's address; else PITON_URL, else the node recorded in the data folder
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub url: Option<String>,
+    /// The folder of the journal and the keys [default: ~/.piton]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub data_dir: Option<PathBuf>,
+    /// The configuration file; else PITON_CONFIG, ./piton.toml, <data>/piton.toml
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub config: Option<PathBuf>,
+    /// How answers are printed [default: table]
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Global options")]
+    pub output: Option<Output>,
+    /// The same as --output json
+    #[arg(long, global = true, conflicts_with = "output", help_heading = "Global options")]
+    pub json: bool,
+    /// No progress and no remarks on standard error
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub quiet: bool,
+    /// No colours; NO_COLOR says the same
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub no_color: bool,
+}
+
+impl Global {
+    /// How answers are printed.
+    #[must_use]
+    pub fn output(&self) -> Output {
+        if self.json { Output::Json } else { self.output.unwrap_or(Output::Table) }
+    }
+}
+
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Columns, for people
+    Table,
+    /// One JSON document
+    Json,
+    /// One JSON document a line
+    Jsonl,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Start a node and serve until it is stopped
+    #[command(after_help = "Examples:\n  piton serve --demo\n  OPENAI_API_KEY=... piton serve\n  \
+                            piton serve --data-dir /srv/piton --bind 127.0.0.1:8000")]
+    Serve(Serve),
+    /// Write a commented configuration into the data folder and say what was found
+    #[command(after_help = "Examples:\n  piton init\n  piton init --data-dir ./piton-data")]
+    Init(Init),
+    /// Check configuration, keys, store, disk, clock and ports, and say how to mend each
+    #[command(after_help = "Examples:\n  piton doctor\n  piton doctor --json")]
+    Doctor,
+    /// Talk to a model
+    #[command(after_help = "Examples:\n  piton chat\n  piton chat --once \"Say hello\"\n  \
+                            echo \"Say hello\" | piton chat --once -\n  piton chat --session ses_... --model openai:gpt-5.4-mini")]
+    Chat(Chat),
+    /// Start, watch, check and stop runs
+    #[command(subcommand)]
+    Run(Run),
+    /// Check, copy and measure the journal
+    #[command(subcommand)]
+    Journal(Journal),
+    /// Issue, list and revoke access keys
+    #[command(subcommand)]
+    Keys(Keys),
+    /// Tokens and cost
+    #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
+    Usage(Usage),
+    /// Show or check the configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Examples:\n  piton completion bash > ~/.local/share/bash-completion/completions/piton\n  \
+                            piton completion zsh > ~/.zfunc/_piton"
+    )]
+    Completion(Completion),
+    /// Print the version
+    Version,
+}
+
+/// Start a node and serve until it is stopped.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Where to listen [default: 127.0.0.1:7486]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub bind: Option<String>,
+    /// Answer with a scripted model, offline; every answer says so
+    #[arg(long)]
+    pub demo: bool,
+    /// A proxy with TLS stands in front, so other addresses than loopback may be bound
+    #[arg(long)]
+    pub behind_proxy: bool,
+    /// Faults to inject, for drills; needs a file FAULTS-ALLOWED in the data folder
+    #[arg(long, hide = true, value_name = "PLAN")]
+    pub faults: Option<String>,
+}
+
+/// Write a commented configuration.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// Write over a file that exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Talk to a model.
+#[derive(Debug, Args)]
+pub struct Chat {
+    /// Line by line, for pipes and screen readers
+    #[arg(long, conflicts_with = "once")]
+    pub plain: bool,
+    /// Ask this once and end; - reads it from standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub once: Option<String>,
+    /// Go on in this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Who answers: PROVIDER:MODEL, PROVIDER/MODEL or MODEL
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+}
+
+/// Runs.
+#[derive(Debug, Subcommand)]
+pub enum Run {
+    /// Start a run
+    #[command(after_help = "Examples:\n  piton run start --wait \"Say hello\"\n  \
+                            piton run start --session ses_... --model openai:gpt-5.4-mini - < task.txt")]
+    Start(Start),
+    /// List runs, the newest first
+    #[command(
+        after_help = "Examples:\n  piton run ls --state running\n  piton run ls --output jsonl | jq .id"
+    )]
+    Ls(Ls),
+    /// Show one run
+    Show(OneRun),
+    /// Wait until a run has ended; the exit code says how
+    Wait(Wait),
+    /// Follow a run as it goes on
+    #[command(
+        after_help = "Examples:\n  piton run tail run_...\n  piton run tail run_... --from 12 --output jsonl"
+    )]
+    Tail(Tail),
+    /// Print the events of a run that are stored so far
+    Events(Events),
+    /// Take a run's decisions again from its journal and compare them
+    #[command(after_help = "Examples:\n  piton run replay run_... --check")]
+    Replay(Replay),
+    /// Write a run's journal as JSON lines
+    Export(Export),
+    /// Stop a run
+    Stop(OneRun),
+}
+
+/// Start a run.
+#[derive(Debug, Args)]
+pub struct Start {
+    /// What to do; - reads it from standard input
+    #[arg(value_name = "INPUT", allow_hyphen_values = true)]
+    pub input: String,
+    /// The session that the run belongs to; a new one without it
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Who answers: PROVIDER:MODEL, PROVIDER/MODEL or MODEL
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Instructions that stand before the session's messages
+    #[arg(long, value_name = "TEXT")]
+    pub instructions: Option<String>,
+    /// What to do when the session is busy
+    #[arg(long, value_name = "POLICY", value_parser = ["queue", "reject"])]
+    pub on_busy: Option<String>,
+    /// Names this piece of work, so that a repeat starts nothing twice; drawn at random without it
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
+    /// Wait until the run has ended; the exit code says how
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// List runs.
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// Only runs in this state
+    #[arg(long, value_name = "STATE", value_parser = [
+        "queued", "running", "waiting_for_client_tools", "paused", "completed", "failed", "cancelled",
+    ])]
+    pub state: Option<String>,
+    /// Only runs of this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
+    pub limit: u16,
+    /// Go on after this page: the `next` of the answer before
+    #[arg(long, value_name = "CURSOR")]
+    pub after: Option<String>,
+}
+
+/// One run.
+#[derive(Debug, Args)]
+pub struct OneRun {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    pub run: String,
+}
+
+/// Wait for a run.
+#[derive(Debug, Args)]
+pub struct Wait {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Give up after so many seconds, with exit code 11; the run goes on
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+}
+
+/// Follow a run.
+#[derive(Debug, Args)]
+pub struct Tail {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Begin after this version instead of at the start
+    #[arg(long, value_name = "VERSION")]
+    pub from: Option<String>,
+}
+
+/// Print a run's events.
+#[derive(Debug, Args)]
+pub struct Events {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Begin after this version instead of at the start
+    #[arg(long, value_name = "VERSION", default_value_t = 0)]
+    pub from: u64,
+}
+
+/// Replay a run.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Compare every decision and every request's hash
+    #[arg(long, required = true)]
+    pub check: bool,
+    /// Accept a run that was started under other rules, when its structure still fits
+    #[arg(long)]
+    pub allow_logic: bool,
+}
+
+/// Export a run.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// The journal.
+#[derive(Debug, Subcommand)]
+pub enum Journal {
+    /// Check every stored byte: hashes, links, order; also beside a running node, or on a copy
+    #[command(
+        after_help = "Examples:\n  piton journal verify\n  piton journal verify /backups/monday.db --json"
+    )]
+    Verify(Verify),
+    /// Have the running node copy its journal to a new file, and check the copy
+    #[command(after_help = "Examples:\n  piton journal backup /backups/monday.db")]
+    Backup(Backup),
+    /// Put a copy back; needs a stopped node
+    #[command(after_help = "Examples:\n  piton journal restore /backups/monday.db")]
+    Restore(Restore),
+    /// Count what the journal holds
+    Stats,
+}
+
+/// Check a journal.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The journal's file; without it, that of the data folder
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// Copy the journal.
+#[derive(Debug, Args)]
+pub struct Backup {
+    /// The new file, as the node sees it
+    #[arg(value_name = "FILE")]
+    pub to: PathBuf,
+}
+
+/// Put a copy back.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// The copy
+    #[arg(value_name = "FILE")]
+    pub from: PathBuf,
+}
+
+/// Keys.
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Issue a key; it is printed once and only its hash is kept
+    #[command(after_help = "Examples:\n  piton keys issue --role runner --name ci")]
+    Issue(Issue),
+    /// List the keys
+    Ls,
+    /// Revoke a key at once
+    Revoke(Revoke),
+}
+
+/// Issue a key.
+#[derive(Debug, Args)]
+pub struct Issue {
+    /// What the key may do
+    #[arg(long, value_name = "ROLE", value_parser = ["reader", "runner", "approver", "operator", "admin"])]
+    pub role: String,
+    /// Who or what it is for
+    #[arg(long, value_name = "NAME")]
+    pub name: String,
+}
+
+/// Revoke a key.
+#[derive(Debug, Args)]
+pub struct Revoke {
+    /// The key's id
+    #[arg(value_name = "KEY")]
+    pub id: String,
+}
+
+/// Tokens and cost.
+#[derive(Debug, Args)]
+pub struct Usage {
+    /// Of the last so many hours
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    pub window_hours: u32,
+}
+
+/// The configuration.
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    /// Print what is in force
+    #[command(after_help = "Examples:\n  piton config show --origin")]
+    Show(Show),
+    /// Check the configuration and say what is wrong, with line and nearest name
+    Validate,
+}
+
+/// Print the configuration.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Say for each value who set it: flag, environment, file or default
+    #[arg(long)]
+    pub origin: bool,
+}
+
+/// Print a completion script.
+#[derive(Debug, Args)]
+pub struct Completion {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}

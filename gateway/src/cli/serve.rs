@@ -1,0 +1,117 @@
+//! `piton serve`: starts a node, says where it is and who answers, and stops it when it is told to.
+
+use super::arguments::Serve;
+use super::context::Context;
+use super::failure::CliError;
+use crate::auth::node_key::{self, Show, Told};
+use crate::boot::{self, Demonstration, Running};
+use crate::config::{self, Config, Environment};
+use crate::error::{Exit, chain};
+use crate::telemetry::redact::Redactor;
+use crate::telemetry::{self, Colour, Metrics};
+use store::Faults;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub(super) fn serve(ctx: &mut Context<'_>, serve: Serve) -> Result<Exit, CliError> {
+    let Serve { bind, demo, behind_proxy, faults } = serve;
+    let mut flags = ctx.flags();
+    if let Some(bind) = bind {
+        flags = flags.with("bind", "--bind", bind);
+    }
+    if behind_proxy {
+        flags = flags.with("behind_proxy", "--behind-proxy", "true".to_owned());
+    }
+    let loaded = ctx.load_with(&flags)?;
+    let faults: Faults = faults
+        .unwrap_or_default()
+        .parse()
+        .map_err(|error| CliError::Usage(format!("--faults: {}", chain(&error))))?;
+    let admin_key = node_key::given(&ctx.environment).map_err(fell)?;
+    let redactor = redactor(&loaded.config, &ctx.environment);
+    let plain = ctx.global.no_color || ctx.environment.get("NO_COLOR").is_some();
+    let colour = if plain { Colour::Off } else { Colour::On };
+    telemetry::start(&loaded.config.log, &redactor, colour).map_err(fell)?;
+    let metrics = Metrics::install().map_err(fell)?;
+    let demo = if demo { Demonstration::On } else { Demonstration::Off };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(fell)?;
+    runtime.block_on(async {
+        let mut signals = Signals::listen().map_err(fell)?;
+        let show = if ctx.out_is_terminal { Show::Terminal(&mut *ctx.out) } else { Show::File };
+        let start = boot::Start { config: loaded.config, admin_key, show, demo, faults, metrics };
+        let running = Box::pin(boot::start(start)).await.map_err(fell)?;
+        greet(ctx, &running)?;
+        signals.next().await;
+        tracing::info!("stopping: what is in flight gets limits.drain_seconds, a second signal ends at once");
+        tokio::select! {
+            () = Box::pin(running.stop()) => Ok(Exit::Ok),
+            // Nothing acknowledged is lost: the next start goes on where the log ends.
+            () = signals.next() => Err(CliError::Node("stopped at once by a second signal".to_owned())),
+        }
+    })
+}
+
+fn fell(error: impl std::error::Error + 'static) -> CliError {
+    CliError::Node(chain(&error))
+}
+
+/// Knows every secret that the configuration and the environment give.
+fn redactor(config: &Config, environment: &Environment) -> Redactor {
+    let redactor = Redactor::default();
+    let named = [config::ADMIN_KEY, config::API_KEY]
+        .into_iter()
+        .filter_map(|name| environment.secret(name));
+    let keys = config
+        .providers
+        .values()
+        .filter_map(|provider| provider.key.as_ref())
+        .map(|key| key.secret.clone());
+    let headers = config.providers.values().flat_map(|provider| provider.headers.values().cloned());
+    for secret in named.chain(keys).chain(headers) {
+        redactor.learn(&secret);
+    }
+    redactor
+}
+
+/// Where the node is, which model answers and why, where the key is, and what to try next.
+fn greet(ctx: &mut Context<'_>, running: &Running) -> std::io::Result<()> {
+    let Running { address, answers, told, .. } = running;
+    writeln!(ctx.out, "piton {} serves http://{address}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(ctx.out, "{answers}")?;
+    match told {
+        Told::Written(path) => {
+            writeln!(
+                ctx.out,
+                "the administrator's key is in {}: keep it elsewhere and remove the file",
+                path.display()
+            )?;
+        }
+        Told::Given => {
+            writeln!(ctx.out, "the administrator's key is the one that the environment gives")?;
+        }
+        Told::Kept | Told::Printed => (),
+    }
+    writeln!(ctx.out, "try: piton chat --once \"Say hello\"")?;
+    ctx.out.flush()
+}
+
+/// What tells a process to stop.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => (),
+            _ = self.terminate.recv() => (),
+        }
+    }
+}

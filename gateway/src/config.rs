@@ -1,0 +1,491 @@
+//! What a node is told: one value per setting, and for each where it came from.
+//!
+//! Flags win over the environment, the environment over the file, the file over the default. It guards against a
+//! setting that somebody believes in and that is not in force: a misspelt key is an error that names the nearest one,
+//! and `config show --origin` says who won. This is the only file that reads the process's environment.
+
+mod environment;
+mod file;
+mod merge;
+mod nearest;
+mod rule;
+mod secret;
+mod show;
+
+pub use environment::{Environment, variable};
+pub use file::NAME as FILE_NAME;
+pub use merge::Problem;
+pub use nearest::nearest;
+pub use secret::Secret;
+pub use show::Shown;
+
+use axum::http::HeaderName;
+use events::model_call;
+use events::quantity::Millis;
+use file::Choice;
+use merge::{Given, Reader};
+use rule::Raw;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use url::Url;
+
+/// Where the node keeps its things when nobody says otherwise.
+const DATA_DIR: &str = "~/.piton";
+
+/// The file to read and no other.
+pub const CONFIG: &str = "PITON_CONFIG";
+/// The administrator's key itself.
+pub const ADMIN_KEY: &str = "PITON_ADMIN_KEY";
+/// A file that holds the administrator's key.
+pub const ADMIN_KEY_FILE: &str = "PITON_ADMIN_KEY_FILE";
+/// Where the command line finds its node.
+pub const URL: &str = "PITON_URL";
+/// The key that the command line presents.
+pub const API_KEY: &str = "PITON_API_KEY";
+
+/// Variables of ours that are not settings.
+const OTHERS: [&str; 5] = [CONFIG, ADMIN_KEY, ADMIN_KEY_FILE, URL, API_KEY];
+
+/// Who said what a value is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody.
+    Default,
+    /// A line of the file.
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// The variable of this name.
+    Environment(String),
+    /// The flag of this name.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::Flag(name) => write!(f, "flag {name}"),
+        }
+    }
+}
+
+/// What the command line says about the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    config: Option<PathBuf>,
+    given: BTreeMap<&'static str, (&'static str, String)>,
+}
+
+impl Flags {
+    /// Flags that set no key; `config` is the file to read and no other, where one was named.
+    #[must_use]
+    pub fn reading(config: Option<PathBuf>) -> Self {
+        Self { config, given: BTreeMap::new() }
+    }
+
+    /// A flag that sets a key to a text.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, flag: &'static str, value: String) -> Self {
+        self.given.insert(key, (flag, value));
+        self
+    }
+
+    fn given(&self, key: &str) -> Option<Given> {
+        let (flag, value) = self.given.get(key)?;
+        Some(Given { raw: Raw::Spoken(value.clone()), origin: Origin::Flag(flag) })
+    }
+}
+
+/// A provider that this build can reach.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Other names for it, which a file and a model may use.
+    pub aliases: &'a [&'a str],
+    /// The vendor's own variables that may hold its key, in the order in which they are tried.
+    pub keys: &'a [&'a str],
+}
+
+/// Everything that a configuration is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    /// What the command line says.
+    pub flags: &'a Flags,
+    /// What the process was told.
+    pub environment: &'a Environment,
+    /// The providers that this build knows.
+    pub known: &'a [Known<'a>],
+    /// The folder that the process was started in.
+    pub here: &'a Path,
+}
+
+/// A configuration with its story.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// What is in force.
+    pub config: Config,
+    /// Where each key that was set anywhere, or has a default, got its value from.
+    pub origins: BTreeMap<String, Origin>,
+    /// The file that was read, if any.
+    pub file: Option<PathBuf>,
+    /// What looks like a mistake but need not be one.
+    pub warnings: Vec<String>,
+}
+
+/// What a node is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen.
+    pub bind: SocketAddr,
+    /// Where the journal, the read models and the keys are.
+    pub data_dir: PathBuf,
+    /// Who answers when a request names no model.
+    pub default_model: Option<Model>,
+    /// Bounds of what is accepted.
+    pub limits: Limits,
+    /// Bounds of asking a provider again.
+    pub retry: Retry,
+    /// By id: every one that this build knows.
+    pub providers: BTreeMap<String, Provider>,
+    /// What is written to the log, and how.
+    pub log: Log,
+    /// A proxy with TLS stands in front, so that other addresses than loopback may be bound.
+    pub behind_proxy: bool,
+}
+
+/// A model of a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// The provider's id.
+    pub provider: String,
+    /// The provider's name for it.
+    pub name: String,
+}
+
+/// The text does not name a model and its provider.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{rule} ({text:?})", rule = Model::RULE, text = .0)]
+pub struct NotAModel(String);
+
+impl Model {
+    const RULE: &str = "give PROVIDER:MODEL, such as openai:gpt-5.4-mini";
+}
+
+impl FromStr for Model {
+    type Err = NotAModel;
+
+    fn from_str(text: &str) -> Result<Self, NotAModel> {
+        let parts = text.split_once([':', '/']);
+        let filled =
+            parts.filter(|(provider, name)| provider_id(provider) && !name.trim().is_empty());
+        let (provider, name) = filled.ok_or_else(|| NotAModel(text.to_owned()))?;
+        Ok(Self { provider: provider.to_owned(), name: name.trim().to_owned() })
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.provider, self.name)
+    }
+}
+
+fn provider_id(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    !text.is_empty() && text.chars().all(allowed)
+}
+
+/// Bounds of what is accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one request's body (8 MiB: a long history with a few images).
+    pub max_body_bytes: usize,
+    /// Runs at work at the same time (256).
+    pub max_concurrent_runs: usize,
+    /// Open client connections (1024).
+    pub max_connections: usize,
+    /// What a stopping node gives to the steps in flight (20 s).
+    pub drain: Millis,
+}
+
+/// Bounds of asking a provider again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Extra tries of the same provider (2).
+    pub api_max_retries: u32,
+    /// First pause (500 ms).
+    pub retry_base: Millis,
+    /// Longest pause without a hint (8 s).
+    pub retry_cap: Millis,
+    /// Longest wait that a provider may ask for (900 s).
+    pub retry_wait_max: Millis,
+}
+
+impl Retry {
+    /// The bounds that are frozen into a run.
+    #[must_use]
+    pub fn limits(&self) -> model_call::Limits {
+        model_call::Limits {
+            api_max_retries: self.api_max_retries,
+            retry_base: self.retry_base,
+            retry_cap: self.retry_cap,
+            wait_max: self.retry_wait_max,
+            ..model_call::Limits::default()
+        }
+    }
+}
+
+/// How one provider is reached.
+#[derive(Debug, Clone)]
+pub struct Provider {
+    /// Another address than the provider's usual one.
+    pub base_url: Option<Url>,
+    /// The variable that is to hold the key, when the usual ones are not meant.
+    pub api_key_env: Option<String>,
+    /// The key, if one of its variables is set.
+    pub key: Option<Key>,
+    /// Bound of one whole call.
+    pub timeout: Millis,
+    /// Headers that are added to each call, by lower-case name.
+    pub headers: BTreeMap<String, Secret>,
+}
+
+/// A provider's key and the variable that it was found in.
+#[derive(Debug, Clone)]
+pub struct Key {
+    /// The variable's name.
+    pub variable: String,
+    /// What it holds.
+    pub secret: Secret,
+}
+
+/// What is written to the log, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// For people or for programs.
+    pub format: Format,
+    /// A level, or a filter by target.
+    pub level: String,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Everything that is wrong, so that one look mends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(pub Vec<Problem>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Environment {
+    /// The process's own. Called once, at the start.
+    #[must_use]
+    pub fn read() -> Self {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one place that reads the environment"
+        )]
+        let all = std::env::vars_os();
+        // What is not UTF-8 can not be a setting; a name that is ours is kept, so that its value is refused by name.
+        Self::of(all.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        }))
+    }
+}
+
+/// Merges the sources into a configuration.
+///
+/// # Errors
+///
+/// Every fault of every source at once: unknown keys, wrong values, a named file that is missing, an address that
+/// other machines could reach.
+pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
+    let fail = |problem| ConfigError(vec![problem]);
+    let Sources { flags, environment, known, here } = *sources;
+    let home = environment.get("HOME").map(Path::new);
+    let mut before = Reader::new(BTreeMap::new(), environment, flags);
+    let Some(found_through) = before.take_or("data_dir", DATA_DIR, rule::folder(home)) else {
+        return Err(ConfigError(before.problems));
+    };
+    let beside_data = found_through.join(FILE_NAME);
+    let choice = match (&flags.config, environment.get(CONFIG)) {
+        (Some(path), _) => Choice::Named(path.clone(), Origin::Flag("--config")),
+        (None, Some(path)) => Choice::Named(path.into(), Origin::Environment(CONFIG.to_owned())),
+        (None, None) => Choice::First(vec![here.join(FILE_NAME), beside_data.clone()]),
+    };
+    let file::Found { path: file, keys } = file::read(&choice).map_err(fail)?;
+    let mut reader = Reader::new(keys, environment, flags);
+    let config = read(&mut reader, home, known);
+    reader.refuse_the_rest();
+    if let Some(config) = &config {
+        check(config, &mut reader);
+        if file.as_ref() == Some(&beside_data) && config.data_dir != found_through {
+            let at = reader.origin("data_dir");
+            reader.problems.push(Problem::Elsewhere { at });
+        }
+    }
+    match config {
+        Some(config) if reader.problems.is_empty() => {
+            let keys: Vec<String> = known.iter().map(|known| key_variable(known.id)).collect();
+            let others: Vec<&str> =
+                OTHERS.into_iter().chain(keys.iter().map(String::as_str)).collect();
+            let warnings = reader.doubtful_variables(&others);
+            Ok(Loaded { config, origins: reader.origins, file, warnings })
+        }
+        Some(_) | None => Err(ConfigError(reader.problems)),
+    }
+}
+
+/// Asks for every key. None when one of them is wrong.
+fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Option<Config> {
+    let bind = reader.take_or("bind", "127.0.0.1:7486", rule::address);
+    let data_dir = reader.take_or("data_dir", DATA_DIR, rule::folder(home));
+    let mut default_model = reader.take("default_model", rule::model);
+    if let Some(model) = &mut default_model {
+        match known
+            .iter()
+            .find(|known| known.id == model.provider || known.aliases.contains(&&*model.provider))
+        {
+            Some(known) => known.id.clone_into(&mut model.provider),
+            None => {
+                let at = reader.origin("default_model");
+                let problem = no_provider(at, &model.provider, known);
+                reader.problems.push(problem);
+            }
+        }
+    }
+    let max_body_bytes =
+        reader.take_or("limits.max_body_bytes", "8388608", rule::count(1_024, 1 << 30, "bytes"));
+    let max_concurrent_runs =
+        reader.take_or("limits.max_concurrent_runs", "256", rule::count(1, 1_000_000, "runs"));
+    let max_connections =
+        reader.take_or("limits.max_connections", "1024", rule::count(1, 1_000_000, "connections"));
+    let drain = reader.take_or("limits.drain_seconds", "20", rule::seconds(0, 3_600));
+    let api_max_retries = reader.take_or("retry.api_max_retries", "2", rule::times(10));
+    let retry_base = reader.take_or("retry.retry_base_ms", "500", rule::millis(1, 60_000));
+    let retry_cap = reader.take_or("retry.retry_cap_ms", "8000", rule::millis(1, 600_000));
+    let retry_wait_max =
+        reader.take_or("retry.retry_wait_max_seconds", "900", rule::seconds(0, 86_400));
+    let format = reader.take_or("log.format", "text", rule::format);
+    let level = reader.take_or("log.level", "info", rule::level);
+    let behind_proxy = reader.take_or("behind_proxy", "false", rule::switch);
+    let providers = providers(reader, known);
+    Some(Config {
+        bind: bind?,
+        data_dir: data_dir?,
+        default_model,
+        limits: Limits {
+            max_body_bytes: max_body_bytes?,
+            max_concurrent_runs: max_concurrent_runs?,
+            max_connections: max_connections?,
+            drain: drain?,
+        },
+        retry: Retry {
+            api_max_retries: api_max_retries?,
+            retry_base: retry_base?,
+            retry_cap: retry_cap?,
+            retry_wait_max: retry_wait_max?,
+        },
+        providers,
+        log: Log { format: format?, level: level? },
+        behind_proxy: behind_proxy?,
+    })
+}
+
+/// Every provider that is known. Faults are remembered by the reader.
+fn providers(reader: &mut Reader<'_>, known: &[Known<'_>]) -> BTreeMap<String, Provider> {
+    let table = |id: &str| format!("providers.{}", file::segment(id));
+    let mut found = BTreeMap::new();
+    for Known { id, aliases, keys } in known {
+        for alias in *aliases {
+            reader.rename(&table(alias), &table(id));
+        }
+        let table = table(id);
+        let base_url = reader.take(&format!("{table}.base_url"), rule::url);
+        let api_key_env = reader.take(&format!("{table}.api_key_env"), rule::variable);
+        let timeout =
+            reader.take_or(&format!("{table}.timeout_seconds"), "600", rule::seconds(1, 86_400));
+        let headers = reader.take_table(&format!("{table}.headers"), rule::header);
+        for name in headers.keys().filter(|name| HeaderName::from_str(name).is_err()) {
+            let key = format!("{table}.headers.{name}");
+            let (value, rule) =
+                ("(not shown)".to_owned(), "this is no name of a header".to_owned());
+            let at = reader.origin(&key);
+            reader.problems.push(Problem::Wrong { at, key, value, rule });
+        }
+        let ours = key_variable(id);
+        let variables = match &api_key_env {
+            Some(name) => vec![name.as_str()],
+            None => std::iter::once(ours.as_str()).chain(keys.iter().copied()).collect(),
+        };
+        let key = variables.into_iter().find_map(|variable| {
+            let secret = reader.environment.secret(variable)?;
+            Some(Key { variable: variable.to_owned(), secret })
+        });
+        let Some(timeout) = timeout else { continue };
+        let headers = headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
+        found.insert((*id).to_owned(), Provider { base_url, api_key_env, key, timeout, headers });
+    }
+    let is_known = |id: &String| known.iter().any(|known| known.id == id);
+    for id in reader.below("providers").into_iter().filter(|id| !is_known(id)) {
+        let at = reader.remove(&table(&id));
+        let problem = no_provider(at, &id, known);
+        reader.problems.push(problem);
+    }
+    found
+}
+
+/// Our variable for a provider's key, which is tried before the vendor's own.
+fn key_variable(id: &str) -> String {
+    variable(&format!("providers.{id}.api_key"))
+}
+
+fn no_provider(at: Origin, id: &str, known: &[Known<'_>]) -> Problem {
+    let names = known.iter().flat_map(|known| std::iter::once(&known.id).chain(known.aliases));
+    let nearest = nearest(id, names.copied()).map(str::to_owned);
+    Problem::NoProvider { at, id: id.to_owned(), nearest }
+}
+
+/// Rules between keys.
+fn check(config: &Config, reader: &mut Reader<'_>) {
+    if !config.bind.ip().is_loopback() && !config.behind_proxy {
+        let at = reader.origin("bind");
+        reader.problems.push(Problem::Exposed { at, bind: config.bind });
+    }
+    if config.retry.retry_base > config.retry.retry_cap {
+        reader.problems.push(Problem::Wrong {
+            at: reader.origin("retry.retry_base_ms"),
+            key: "retry.retry_base_ms".to_owned(),
+            value: config.retry.retry_base.0.to_string(),
+            rule: "give at most retry.retry_cap_ms".to_owned(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What is in force, as rows of key, value and origin. A secret is said to be set and never shown.
+
+use super::file::segment;
+use super::{Config, Format, Loaded, Origin, Provider};
+use events::quantity::Millis;
+
+/// One setting as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Its dotted name.
+    pub key: String,
+    /// Its value as the file would spell it, without quotes; empty when it is not set.
+    pub value: String,
+    /// Who said so.
+    pub origin: Origin,
+}
+
+impl Loaded {
+    /// Every setting with its origin, in the order of the documentation. Of the providers only what somebody set.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Shown> {
+        let mut rows: Vec<Shown> = scalars(&self.config)
+            .into_iter()
+            .map(|(key, value)| self.row(key.to_owned(), value))
+            .collect();
+        for (id, provider) in &self.config.providers {
+            let table = format!("providers.{}", segment(id));
+            let spoken = of_provider(provider).into_iter();
+            let spoken = spoken.map(|(key, value)| self.row(format!("{table}.{key}"), value));
+            rows.extend(spoken.filter(|row| row.origin != Origin::Default));
+            rows.extend(provider.key.iter().map(|key| Shown {
+                key: format!("{table} key"),
+                value: "set".to_owned(),
+                origin: Origin::Environment(key.variable.clone()),
+            }));
+        }
+        rows
+    }
+
+    fn row(&self, key: String, value: String) -> Shown {
+        let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
+        Shown { key, value, origin }
+    }
+}
+
+fn scalars(config: &Config) -> Vec<(&'static str, String)> {
+    let Config { bind, data_dir, default_model, limits, retry, providers: _, log, behind_proxy } =
+        config;
+    let format = match log.format {
+        Format::Text => "text",
+        Format::Json => "json",
+    };
+    vec![
+        ("bind", bind.to_string()),
+        ("data_dir", data_dir.display().to_string()),
+        ("default_model", default_model.as_ref().map_or_else(String::new, ToString::to_string)),
+        ("behind_proxy", behind_proxy.to_string()),
+        ("limits.max_body_bytes", limits.max_body_bytes.to_string()),
+        ("limits.max_concurrent_runs", limits.max_concurrent_runs.to_string()),
+        ("limits.max_connections", limits.max_connections.to_string()),
+        ("limits.drain_seconds", seconds(limits.drain)),
+        ("retry.api_max_retries", retry.api_max_retries.to_string()),
+        ("retry.retry_base_ms", retry.retry_base.0.to_string()),
+        ("retry.retry_cap_ms", retry.retry_cap.0.to_string()),
+        ("retry.retry_wait_max_seconds", seconds(retry.retry_wait_max)),
+        ("log.format", format.to_owned()),
+        ("log.level", log.level.clone()),
+    ]
+}
+
+fn of_provider(provider: &Provider) -> Vec<(String, String)> {
+    let Provider { base_url, api_key_env, key: _, timeout, headers } = provider;
+    let mut rows = vec![
+        ("base_url".to_owned(), base_url.as_ref().map_or_else(String::new, ToString::to_string)),
+        ("api_key_env".to_owned(), api_key_env.clone().unwrap_or_default()),
+        ("timeout_seconds".to_owned(), seconds(*timeout)),
+    ];
+    rows.extend(headers.keys().map(|name| (format!("headers.{name}"), "set".to_owned())));
+    rows
+}
+
+fn seconds(millis: Millis) -> String {
+    (millis.0 / 1_000).to_string()
+}

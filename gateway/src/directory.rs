@@ -1,0 +1,67 @@
+//! The tables of this node, by kind of stream.
+
+use actors::directory::Serves;
+use actors::host::Hosted;
+use actors::table::{Drained, Table};
+use events::key::Key;
+use events::quantity::Instant;
+use events::run::Run;
+use events::session::Session;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where streams are served in this process.
+pub struct Directory {
+    /// The sessions.
+    pub sessions: Arc<Table<Session>>,
+    /// The runs.
+    pub runs: Arc<Table<Run>>,
+    /// The keys.
+    pub keys: Arc<Table<Key>>,
+}
+
+impl fmt::Debug for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directory").finish_non_exhaustive()
+    }
+}
+
+impl Directory {
+    /// The streams that are left alone because their host fell too often.
+    #[must_use]
+    pub fn parked(&self) -> Vec<String> {
+        fn of<A: Hosted>(table: &Table<A>) -> impl Iterator<Item = String> {
+            table.parked().into_iter().map(|(id, _until)| A::stream(&id).to_string())
+        }
+        of(&self.sessions).chain(of(&self.runs)).chain(of(&self.keys)).collect()
+    }
+
+    /// Comes to rest: runs first, whose ends the sessions take in.
+    pub async fn drain(&self, deadline: Instant) -> usize {
+        let cut = |drained| match drained {
+            Drained::Quiet => 0,
+            Drained::Cut { hosts } => hosts,
+        };
+        let runs = cut(self.runs.drain(deadline).await);
+        let sessions = cut(self.sessions.drain(deadline).await);
+        runs + sessions + cut(self.keys.drain(deadline).await)
+    }
+}
+
+impl Serves<Session> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Session>>> {
+        Some(&self.sessions)
+    }
+}
+
+impl Serves<Run> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Run>>> {
+        Some(&self.runs)
+    }
+}
+
+impl Serves<Key> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Key>>> {
+        Some(&self.keys)
+    }
+}

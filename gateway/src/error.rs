@@ -1,0 +1,442 @@
+//! Every failure on its way out: what the caller may know, and what only the log may.
+//!
+//! The message is written for the caller and names the input, the rule and the mend. The cause stays in the log, under
+//! the request's id: a path, a statement or a provider's key in an answer would be a leak.
+
+mod code;
+mod exit;
+mod map;
+
+pub use code::{Code, Repeat};
+pub use exit::Exit;
+
+use crate::auth::AuthError;
+use crate::telemetry;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use events::id::NotAnId;
+use events::quantity::Millis;
+use serde::Serialize;
+use std::error::Error;
+use std::fmt;
+
+/// The wait that is asked for when nobody knows a better one (1 s): long enough for a queue of 256 to move on.
+const RETRY_AFTER: Millis = Millis(1_000);
+/// Characters of the longest message that is sent (2,000): one that quotes a body must not send it back whole.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// In whose envelope an error goes out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plane {
+    /// What clients of a model's API expect.
+    Model,
+    /// Ours.
+    Run,
+}
+
+impl Plane {
+    /// The plane of a path.
+    #[must_use]
+    pub fn of(path: &str) -> Self {
+        const MODEL: [&str; 5] = [
+            "/v1/chat/completions",
+            "/v1/models",
+            "/v1/responses",
+            "/v1/messages",
+            "/v1/embeddings",
+        ];
+        let path = path.strip_prefix("/api").unwrap_or(path);
+        let below = |route: &str| {
+            path.strip_prefix(route).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if MODEL.iter().any(|route| below(route)) { Self::Model } else { Self::Run }
+    }
+}
+
+/// One attempt at a provider, as a caller may see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Attempt {
+    /// Who was asked.
+    pub provider: String,
+    /// For which model.
+    pub model: String,
+    /// Which class of error came.
+    pub class: String,
+    /// With which status, if there was an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+}
+
+/// A failure on its way to a caller.
+#[derive(Debug)]
+pub struct ApiError {
+    code: Code,
+    message: String,
+    param: Option<String>,
+    retry_after: Option<Millis>,
+    repeatable: bool,
+    provider_status: Option<StatusCode>,
+    attempts: Vec<Attempt>,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl ApiError {
+    /// An error with a message for the caller.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            param: None,
+            retry_after: None,
+            repeatable: code.repeat() == Repeat::Harmless,
+            provider_status: None,
+            attempts: Vec::new(),
+            cause: None,
+        }
+    }
+
+    /// A defect of ours: the caller learns nothing, the log everything.
+    #[must_use]
+    pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let message = "this is a defect of the node; its log has the cause under x-request-id";
+        Self::new(Code::Internal, message).because(cause)
+    }
+
+    /// The field or parameter that is at fault.
+    #[must_use]
+    pub fn param(mut self, name: impl Into<String>) -> Self {
+        self.param = Some(name.into());
+        self
+    }
+
+    /// When a repeat may be accepted.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Millis) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// The request had an idempotency key, so a repeat does nothing twice.
+    #[must_use]
+    pub fn keyed(mut self) -> Self {
+        self.repeatable |= self.code.repeat() == Repeat::WithKey;
+        self
+    }
+
+    /// What the last provider answered, which a client knows how to take: sent in place of the code's own status.
+    #[must_use]
+    pub fn provider(mut self, status: StatusCode, attempts: Vec<Attempt>) -> Self {
+        let failed = status.is_client_error() || status.is_server_error();
+        self.provider_status = failed.then_some(status);
+        self.attempts = attempts;
+        self
+    }
+
+    /// Why, for the log only.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Its code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What the caller may know, as it was written: keys are taken out when it is sent.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The status that is sent.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match (self.code, self.provider_status) {
+            (Code::ProvidersExhausted, Some(status)) => status,
+            _ => self.code.status(),
+        }
+    }
+
+    /// The answer in the envelope of a plane; also writes the log line, so it is called once.
+    #[must_use]
+    pub fn respond(self, plane: Plane) -> Response {
+        self.log();
+        let status = self.status();
+        let headers = self.headers();
+        let sent = Sent::of(&self);
+        let body = sent.body(plane);
+        let mut response = (status, headers, body).into_response();
+        response.extensions_mut().insert(sent);
+        response
+    }
+
+    /// The body alone, for a stream whose status has already gone out.
+    #[must_use]
+    pub fn body(&self, plane: Plane) -> String {
+        Sent::of(self).body(plane)
+    }
+
+    fn log(&self) {
+        let (code, status) = (self.code.name(), self.status().as_u16());
+        let cause = self.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
+        if self.status().is_server_error() {
+            tracing::error!(code, status, cause, message = self.message);
+        } else {
+            tracing::debug!(code, status, cause, message = self.message);
+        }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            SHOULD_RETRY,
+            HeaderValue::from_static(if self.repeatable { "true" } else { "false" }),
+        );
+        if self.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        let wait = self.retry_after.or_else(|| self.repeatable.then_some(RETRY_AFTER));
+        if let Some(Millis(millis)) = wait {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1_000)));
+            headers.insert(RETRY_AFTER_MS, HeaderValue::from(millis));
+        }
+        headers
+    }
+}
+
+/// An error of the run plane; a layer of the model plane takes its words and puts them into its own envelope.
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        self.respond(Plane::Run)
+    }
+}
+
+/// Puts an error into the model plane's envelope; any other answer passes unchanged. For `axum::middleware::map_response`.
+pub async fn on_model_plane(response: Response) -> Response {
+    let Some(sent) = response.extensions().get::<Sent>() else { return response };
+    let body = sent.body(Plane::Model);
+    let (mut parts, _) = response.into_parts();
+    // The other body's length.
+    parts.headers.remove(header::CONTENT_LENGTH);
+    (parts, body).into_response()
+}
+
+/// What the caller sees of an error. Goes with the response, so that another envelope can be put round it.
+#[derive(Debug, Clone)]
+struct Sent {
+    code: Code,
+    message: String,
+    param: Option<String>,
+    attempts: Vec<Attempt>,
+}
+
+impl Sent {
+    fn of(error: &ApiError) -> Self {
+        // A message may quote what somebody sent us, and people send keys in the wrong field.
+        let message = telemetry::redact::patterns(&error.message);
+        Self {
+            code: error.code,
+            message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
+            param: error.param.clone(),
+            attempts: error.attempts.clone(),
+        }
+    }
+
+    fn body(&self, plane: Plane) -> String {
+        #[derive(Serialize)]
+        struct Model<'a> {
+            message: &'a str,
+            r#type: &'static str,
+            param: Option<&'a str>,
+            code: &'static str,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            attempts: &'a [Attempt],
+        }
+        #[derive(Serialize)]
+        struct Run<'a> {
+            code: &'static str,
+            message: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            param: Option<&'a str>,
+            runbook: String,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            attempts: &'a [Attempt],
+        }
+        #[derive(Serialize)]
+        struct Envelope<T> {
+            error: T,
+        }
+        let Self { code, message, param, attempts } = self;
+        let (param, code) = (param.as_deref(), *code);
+        let body = match plane {
+            Plane::Model => {
+                let error =
+                    Model { message, r#type: code.kind(), param, code: code.name(), attempts };
+                serde_json::to_string(&Envelope { error })
+            }
+            Plane::Run => {
+                let error =
+                    Run { code: code.name(), message, param, runbook: code.runbook(), attempts };
+                serde_json::to_string(&Envelope { error })
+            }
+        };
+        // Strings and numbers always serialise.
+        body.unwrap_or_default()
+    }
+}
+
+/// An error and what is behind it, on one line.
+#[must_use]
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut said = error.to_string();
+    let mut behind = error.source();
+    while let Some(cause) = behind {
+        said.push_str(": ");
+        said.push_str(&cause.to_string());
+        behind = cause.source();
+    }
+    said
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        let code = match error {
+            AuthError::NoKey | AuthError::NotAKey | AuthError::Unknown => Code::Unauthorized,
+            AuthError::MayNot { .. } | AuthError::Nobody => Code::Forbidden,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<NotAnId> for ApiError {
+    fn from(error: NotAnId) -> Self {
+        Self::new(Code::InvalidRequest, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    async fn body(response: Response) -> Value {
+        let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    fn header(response: &Response, name: &str) -> Option<String> {
+        response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    #[tokio::test]
+    async fn each_plane_has_its_envelope() {
+        let error = || ApiError::new(Code::InvalidModel, "no").param("model");
+        let run = error().into_response();
+        assert_eq!(run.status(), StatusCode::BAD_REQUEST);
+        let expected = json!({"error": {
+            "code": "invalid_model", "message": "no", "param": "model",
+            "runbook": "deploy/runbooks/errors.md#invalid_model",
+        }});
+        assert_eq!(body(run).await, expected);
+        let model = on_model_plane(error().into_response()).await;
+        assert_eq!(model.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(header(&model, "content-type").as_deref(), Some("application/json"));
+        let expected = json!({"error": {
+            "message": "no", "type": "invalid_request_error", "param": "model", "code": "invalid_model",
+        }});
+        assert_eq!(body(model).await, expected);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_error_passes_the_model_plane_unchanged() {
+        let response = on_model_plane((StatusCode::IM_A_TEAPOT, "short").into_response()).await;
+        assert_eq!(response.status(), StatusCode::IM_A_TEAPOT);
+        assert_eq!(axum::body::to_bytes(response.into_body(), 10).await.unwrap(), "short");
+    }
+
+    #[test]
+    fn a_client_is_told_whether_and_when_to_repeat() {
+        let of = |error: ApiError| {
+            let response = error.into_response();
+            ["x-should-retry", "retry-after", "retry-after-ms"].map(|name| header(&response, name))
+        };
+        let said = |texts: [&str; 3]| {
+            texts.map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()))
+        };
+        let new = |code| ApiError::new(code, "no");
+        assert_eq!(of(new(Code::Busy)), said(["true", "1", "1000"]));
+        assert_eq!(
+            of(new(Code::TooManyRuns).retry_after(Millis(2_001))),
+            said(["true", "3", "2001"])
+        );
+        assert_eq!(of(new(Code::InvalidRequest)), said(["false", "", ""]));
+        assert_eq!(of(new(Code::InvalidRequest).keyed()), said(["false", "", ""]));
+        assert_eq!(of(new(Code::Lost)), said(["false", "", ""]));
+        assert_eq!(of(new(Code::Lost).keyed()), said(["true", "1", "1000"]));
+    }
+
+    #[tokio::test]
+    async fn the_cause_and_a_key_in_a_message_stay_here() {
+        let cause = std::io::Error::other("/var/lib/piton/journal.db: planted-cause");
+        let answer = body(ApiError::internal(cause).into_response()).await.to_string();
+        assert!(!answer.contains("planted"), "{answer}");
+        let error = ApiError::new(Code::InvalidRequest, "model sk-planted0123456789 is unknown");
+        let answer = body(error.into_response()).await.to_string();
+        assert!(!answer.contains("planted"), "{answer}");
+        let long = ApiError::new(Code::InvalidRequest, "x".repeat(10_000)).body(Plane::Run);
+        assert!(long.len() < 3_000);
+    }
+
+    #[tokio::test]
+    async fn an_exhausted_provider_speaks_with_its_own_status_and_nobody_else_does() {
+        let attempt = Attempt {
+            provider: "openai".to_owned(),
+            model: "gpt".to_owned(),
+            class: "quota_exhausted".to_owned(),
+            status: Some(429),
+        };
+        let of = |code, status| ApiError::new(code, "no").provider(status, vec![attempt.clone()]);
+        let response =
+            of(Code::ProvidersExhausted, StatusCode::TOO_MANY_REQUESTS).respond(Plane::Model);
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(header(&response, "x-should-retry").as_deref(), Some("false"));
+        let expected = json!([{"provider": "openai", "model": "gpt", "class": "quota_exhausted", "status": 429}]);
+        assert_eq!(body(response).await["error"]["attempts"], expected);
+        assert_eq!(of(Code::ProvidersExhausted, StatusCode::OK).status(), StatusCode::BAD_GATEWAY);
+        assert_eq!(of(Code::Busy, StatusCode::NOT_FOUND).status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+
+    #[test]
+    fn a_path_has_its_plane() {
+        for path in
+            ["/v1/models", "/v1/models/openai/gpt", "/v1/chat/completions", "/api/v1/models"]
+        {
+            assert_eq!(Plane::of(path), Plane::Model, "{path}");
+        }
+        for path in ["/v1/runs", "/v1/modelship", "/health", "/"] {
+            assert_eq!(Plane::of(path), Plane::Run, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_caller_is_asked_for_a_key() {
+        let response = ApiError::from(AuthError::NoKey).into_response();
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+        assert_eq!(header(&response, "www-authenticate").as_deref(), Some("Bearer"));
+        assert_eq!(ApiError::from(AuthError::Nobody).code(), Code::Forbidden);
+    }
+}

@@ -1,0 +1,169 @@
+//! From what can go wrong below to the code that a caller is told.
+
+use super::{ApiError, Code};
+use actors::order::NoDecision;
+use events::model_call::Class;
+use events::quantity::Millis;
+use events::{key, run, session};
+use projections::ReadError;
+use std::error::Error;
+use store::StoreError;
+
+impl From<NoDecision> for ApiError {
+    fn from(none: NoDecision) -> Self {
+        let code = match none {
+            NoDecision::Busy { .. } => Code::Busy,
+            NoDecision::Parked { .. } => Code::Parked,
+            NoDecision::Lost => Code::Lost,
+            NoDecision::TimedOut | NoDecision::DeadlinePassed => Code::TimedOut,
+            NoDecision::Expired => Code::ExpiredCommand,
+            NoDecision::TooLarge { .. } => Code::PayloadTooLarge,
+            NoDecision::NobodyThere | NoDecision::Unsupported => Code::StoreUnavailable,
+        };
+        let error = Self::new(code, none.to_string());
+        match none {
+            NoDecision::Busy { retry_after } => error.retry_after(retry_after),
+            NoDecision::Parked { .. }
+            | NoDecision::Lost
+            | NoDecision::TimedOut
+            | NoDecision::DeadlinePassed
+            | NoDecision::Expired
+            | NoDecision::TooLarge { .. }
+            | NoDecision::NobodyThere
+            | NoDecision::Unsupported => error,
+        }
+    }
+}
+
+impl From<run::Refusal> for ApiError {
+    fn from(refusal: run::Refusal) -> Self {
+        let code = match refusal {
+            run::Refusal::NoSuchRun => Code::NotFound,
+            run::Refusal::NotStarted | run::Refusal::NothingHeld => Code::RunNotWaiting,
+            run::Refusal::Ended => Code::RunEnded,
+            run::Refusal::OtherInput => Code::IdempotencyConflict,
+            run::Refusal::NoSuchCall(_)
+            | run::Refusal::NoSuchTool(_)
+            | run::Refusal::ResultMissing(_)
+            | run::Refusal::ResultStray(_) => Code::InvalidRequest,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<session::Refusal> for ApiError {
+    fn from(refusal: session::Refusal) -> Self {
+        let code = match refusal {
+            session::Refusal::Busy | session::Refusal::InboxFull => Code::SessionBusy,
+            session::Refusal::HistoryMoved { .. } => Code::HistoryMismatch,
+            session::Refusal::Full | session::Refusal::IsClosed | session::Refusal::Exists => {
+                Code::InvalidRequest
+            }
+            session::Refusal::NotHolder(_) => Code::RunEnded,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<key::Refusal> for ApiError {
+    fn from(refusal: key::Refusal) -> Self {
+        let code = match refusal {
+            key::Refusal::NoSuchKey => Code::NotFound,
+            key::Refusal::Exists => Code::InvalidRequest,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Corrupt { position, .. } => {
+                let why = format!(
+                    "the journal is damaged at position {position}: run `piton journal verify`"
+                );
+                Self::new(Code::Integrity, why).because(error)
+            }
+            StoreError::NoBlob(_) | StoreError::Erased(_) => {
+                Self::new(Code::Integrity, format!("{error}: run `piton journal verify`"))
+            }
+            StoreError::SnapshotTooLarge { .. } => Self::internal(error),
+            StoreError::Outage(_) | StoreError::Sqlite(_) | StoreError::Closed => {
+                let why = "the journal can not be read now: ask again in a moment";
+                Self::new(Code::StoreUnavailable, why).because(error)
+            }
+        }
+    }
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        let why = "the read models can not be read now: ask again in a moment";
+        Self::new(Code::StoreUnavailable, why).because(error)
+    }
+}
+
+impl ApiError {
+    /// Stored bytes that this build can not read.
+    #[must_use]
+    pub fn unreadable(cause: impl Error + Send + Sync + 'static) -> Self {
+        let why = "stored bytes do not read: run `piton journal verify`, or start the newer build that wrote them";
+        Self::new(Code::Integrity, why).because(cause)
+    }
+
+    /// What is left when a model call failed and nothing was left to try. The status is the provider's where a client
+    /// knows how to take it.
+    #[must_use]
+    pub fn of_class(class: Class, detail: &str) -> Self {
+        let said = if detail.is_empty() { "no more was said" } else { detail };
+        let message = format!("the model call failed ({}): {said}", class.name());
+        let error = Self::new(Code::ProvidersExhausted, message);
+        let status = match class {
+            Class::RateLimited | Class::QuotaExhausted | Class::UpstreamRateLimited => 429,
+            Class::ContextOverflow
+            | Class::InvalidRequest
+            | Class::ToolsTooMany
+            | Class::ContentPolicy => 400,
+            Class::PayloadTooLarge => 413,
+            Class::ModelNotFound => 404,
+            Class::Overloaded => 503,
+            Class::Timeout => 504,
+            // The provider's word on its own key is no word on the caller's.
+            Class::AuthExpired
+            | Class::AuthInvalid
+            | Class::Billing
+            | Class::ServerError
+            | Class::Transport
+            | Class::Tls
+            | Class::ReplayRejected
+            | Class::StreamTruncated
+            | Class::StreamError
+            | Class::Unknown => 502,
+        };
+        let status =
+            axum::http::StatusCode::from_u16(status).unwrap_or(axum::http::StatusCode::BAD_GATEWAY);
+        let error = error.provider(status, vec![]);
+        match class {
+            Class::RateLimited | Class::Overloaded => error.retry_after(Millis(1_000)),
+            Class::AuthExpired
+            | Class::AuthInvalid
+            | Class::Billing
+            | Class::QuotaExhausted
+            | Class::UpstreamRateLimited
+            | Class::ServerError
+            | Class::Timeout
+            | Class::Transport
+            | Class::Tls
+            | Class::ContextOverflow
+            | Class::PayloadTooLarge
+            | Class::ModelNotFound
+            | Class::ToolsTooMany
+            | Class::InvalidRequest
+            | Class::ReplayRejected
+            | Class::ContentPolicy
+            | Class::StreamTruncated
+            | Class::StreamError
+            | Class::Unknown => error,
+        }
+    }
+}

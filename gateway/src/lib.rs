@@ -1,0 +1,25 @@
+//! The edge: HTTP, the command line and the wiring of one node. It parses, asks and converts; it decides nothing.
+//!
+//! Invariant: text becomes a type here and nowhere else, and nothing of ours is spelled in JSON anywhere else. Absent on
+//! purpose: rules, and reading the environment anywhere but in [`config`].
+//!
+//! Reading order: [`cli`] and [`config`], [`boot`] (how a node starts and stops), [`app`], [`service`] (what every request
+//! passes), [`routes`], then what they speak: [`front`] (the wires of others), [`wire`] (ours), [`stream`]; beside them
+//! [`auth`], [`error`], [`telemetry`], [`demo`].
+
+pub mod app;
+pub mod auth;
+pub mod boot;
+pub mod cli;
+pub mod config;
+pub mod demo;
+pub mod directory;
+pub mod error;
+pub mod extract;
+pub mod front;
+pub mod metric;
+pub mod routes;
+pub mod service;
+pub mod stream;
+pub mod telemetry;
+pub mod wire;

@@ -1,0 +1,5 @@
+//! The program `piton`.
+
+fn main() -> std::process::ExitCode {
+    gateway::cli::main()
+}

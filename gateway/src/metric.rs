@@ -1,0 +1,82 @@
+//! The gateway's metrics: every name, label key and unit in one place. An id is never a label, for each would be a series.
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+use std::time::Duration;
+
+/// Requests that were answered, by method, route (its pattern) and status.
+pub const REQUESTS: &str = "piton_http_requests_total";
+/// Seconds until the head of an answer was ready, by method and route.
+pub const REQUEST_SECONDS: &str = "piton_http_request_seconds";
+/// Connections that are open now.
+pub const CONNECTIONS: &str = "piton_http_connections";
+/// Requests and connections that were refused because a limit was reached, by which.
+pub const REFUSED: &str = "piton_http_refused_total";
+/// Requests with no key, an unknown one, or one that may not, by code.
+pub const UNADMITTED: &str = "piton_http_unadmitted_total";
+
+const METHOD: &str = "method";
+const ROUTE: &str = "route";
+const STATUS: &str = "status";
+const LIMIT: &str = "limit";
+const CODE: &str = "code";
+
+/// Upper bounds of the buckets of every histogram of seconds: from a look-up in memory to a long model call.
+pub const SECONDS: [f64; 15] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 300.0];
+
+/// A limit that a request can meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes of a body.
+    Body,
+    /// Runs at work.
+    Runs,
+    /// Open connections.
+    Connections,
+}
+
+/// Says what each metric means, once, after the recorder is in place.
+pub fn describe() {
+    describe_counter!(REQUESTS, Unit::Count, "requests answered, by method, route and status");
+    describe_histogram!(
+        REQUEST_SECONDS,
+        Unit::Seconds,
+        "seconds until the head of an answer was ready"
+    );
+    describe_gauge!(CONNECTIONS, Unit::Count, "connections open now");
+    describe_counter!(REFUSED, Unit::Count, "requests and connections refused at a limit");
+    describe_counter!(UNADMITTED, Unit::Count, "requests without a key that may");
+}
+
+/// A request was answered. `route` is the router's pattern, never the path.
+pub fn answered(method: &'static str, route: &'static str, status: u16, took: Duration) {
+    counter!(REQUESTS, METHOD => method, ROUTE => route, STATUS => status.to_string()).increment(1);
+    histogram!(REQUEST_SECONDS, METHOD => method, ROUTE => route).record(took.as_secs_f64());
+}
+
+/// A connection came.
+pub fn connected() {
+    gauge!(CONNECTIONS).increment(1.0);
+}
+
+/// A connection went.
+pub fn disconnected() {
+    gauge!(CONNECTIONS).decrement(1.0);
+}
+
+/// A limit was reached.
+pub fn refused(limit: Limit) {
+    let limit = match limit {
+        Limit::Body => "body",
+        Limit::Runs => "runs",
+        Limit::Connections => "connections",
+    };
+    counter!(REFUSED, LIMIT => limit).increment(1);
+}
+
+/// A caller was not let in.
+pub fn unadmitted(code: &'static str) {
+    counter!(UNADMITTED, CODE => code).increment(1);
+}

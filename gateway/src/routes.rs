@@ -1,0 +1,25 @@
+//! The routes, a file for each resource. A route without a row in [`crate::auth`]'s table is refused.
+
+pub mod chat;
+pub mod health;
+pub mod journal;
+pub mod keys;
+pub mod models;
+pub mod runs;
+pub mod sessions;
+pub mod spec;
+
+use crate::app::App;
+use axum::Router;
+
+/// All of them.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .merge(chat::routes())
+        .merge(health::routes())
+        .merge(journal::routes())
+        .merge(keys::routes())
+        .merge(models::routes())
+        .merge(runs::routes())
+        .merge(sessions::routes())
+}

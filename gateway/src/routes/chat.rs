@@ -1,0 +1,103 @@
+//! `POST /v1/chat/completions`: an OpenAI client's door. One run for each request, alone or in a session.
+//!
+//! A session is bound by `x-piton-session-id` and nothing else. A disconnect does not cancel the run: what was asked
+//! is paid for, and its journal ends as it would have.
+
+mod bound;
+mod reply;
+
+use crate::app::{App, place_of};
+use crate::auth::Caller;
+use crate::error::{ApiError, Code};
+use crate::extract::Whole;
+use crate::front::chat::{self, Asked, Stream};
+use crate::routes::spec::{Draft, draft};
+use actors::order::Lane;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::post;
+use axum::{Extension, Router};
+use events::id::{RunId, digest};
+use events::journal;
+use events::message::Message;
+use events::run::{Command, Run};
+use events::run::spec::{Delivery, Plane, Spec};
+use std::sync::Arc;
+
+/// The routes of this resource.
+pub fn routes() -> Router<App> {
+    Router::new().route("/v1/chat/completions", post(complete))
+}
+
+/// Answers a chat completion.
+///
+/// # Errors
+///
+/// 400 for a malformed body or a model without a route, 409 for a history that is not the session's, 429 when there
+/// is no room, and what the provider said when nothing was left to try.
+pub async fn complete(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Whole(body): Whole,
+) -> Result<Response, ApiError> {
+    let asked = chat::parse(&body).map_err(|bad| {
+        ApiError::new(Code::InvalidRequest, bad.to_string()).param(&bad.field)
+    })?;
+    let room = Arc::clone(&app.room).try_acquire_owned().map_err(|_full| {
+        let most = app.config.limits.max_concurrent_runs;
+        ApiError::new(Code::TooManyRuns, format!("{most} runs are being waited for: try again, or raise limits.max_concurrent_runs"))
+            .retry_after(events::quantity::Millis(1_000))
+    })?;
+    match bound::session(&headers)? {
+        Some(name) => bound::complete(&app, &caller, &name, &headers, (asked, journal::hash(&body)), room).await,
+        None => {
+            let run = run_id(&app, &caller, &headers)?;
+            let spec = Arc::new(spec(&app, &caller, &asked, &asked.messages, journal::hash(&body))?);
+            let reader = app.live.reader(run);
+            let command = Command::Open { spec, session: None, grant: None };
+            let order = app.order(command, caller.actor, Lane::Data);
+            let observed = app.decide::<Run>(run, order).await?;
+            reply::Reply { app, run, session: None, asked, reader, _room: room }.send(observed).await
+        }
+    }
+}
+
+fn run_id(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<RunId, ApiError> {
+    match headers.get("idempotency-key") {
+        None => Ok(RunId::new(app.place(), app.entropy().draw())),
+        Some(key) => {
+            let actor = caller.actor.to_string();
+            let parts: [&[u8]; 3] = [b"piton/idempotency/chat", actor.as_bytes(), key.as_bytes()];
+            Ok(RunId::derived(place_of(digest(&parts)), &parts))
+        }
+    }
+}
+
+fn spec(
+    app: &App,
+    caller: &Caller,
+    asked: &Asked,
+    input: &[Message],
+    input_hash: events::record::Hash,
+) -> Result<Spec, ApiError> {
+    let delivery = match asked.stream {
+        Stream::Whole => Delivery::Whole,
+        Stream::Events { .. } => Delivery::Live,
+    };
+    let said = Draft {
+        plane: Plane::Model,
+        delivery,
+        caller: caller.actor,
+        project: "default".to_owned(),
+        model: Some(&asked.model),
+        tools: asked.tools.clone(),
+        server_tools: vec![],
+        params: asked.params.clone(),
+        input: input.iter().map(Message::body).collect(),
+        limits: app.run_limits(),
+        input_hash,
+    };
+    draft(app, said)
+}

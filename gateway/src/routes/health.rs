@@ -1,0 +1,110 @@
+//! Whether the node lives, is ready, and how it is; and its metrics.
+
+use crate::app::App;
+use crate::wire;
+use actors::health::Standing;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use projections::State as Following;
+use serde_json::{Value, json};
+
+/// The routes of this resource.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .route("/health", get(live))
+        .route("/health/live", get(live))
+        .route("/health/ready", get(ready))
+        .route("/health/detailed", get(detailed))
+        .route("/v1/capabilities", get(capabilities))
+        .route("/metrics", get(metrics))
+}
+
+/// The process answers.
+pub async fn live() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+/// The node takes work: its store answers and it is not stopping.
+pub async fn ready(State(app): State<App>) -> Response {
+    let standing = app.node.gate.standing().borrow().clone();
+    let out = match standing {
+        Standing::Open => None,
+        Standing::Closed { reason, .. } => Some(reason),
+    };
+    let stopping = *app.stopping.borrow();
+    let status = match (&out, stopping) {
+        (_, true) => "stopping",
+        (Some(_), false) => "store_unavailable",
+        (None, false) => "ready",
+    };
+    let code = if status == "ready" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(json!({"status": status}))).into_response()
+}
+
+/// Everything that an operator looks at first.
+pub async fn detailed(State(app): State<App>) -> Json<Value> {
+    let store = app.store().stats().await;
+    let views = app.projections.status();
+    let parked = app.directory.parked();
+    let usage = app.projections.usage_summary(24, app.clock().now()).await;
+    let default = app.routing.default();
+    let halted = views.iter().any(|view| view.state != Following::Running);
+    let standing = app.node.gate.standing().borrow().clone();
+    let out = match standing {
+        Standing::Open => None,
+        Standing::Closed { reason, .. } => Some(reason),
+    };
+    let degraded = out.is_some() || !parked.is_empty() || halted || default.is_none();
+    Json(json!({
+        "status": if degraded { "degraded" } else { "ok" },
+        "version": env!("CARGO_PKG_VERSION"),
+        "store": match store {
+            Ok(stats) => json!({
+                "available": out.is_none(),
+                "why": out.map(|out| out.to_string()),
+                "commits": stats.commits,
+                "file_bytes": stats.file_bytes,
+                "wal_bytes": stats.wal_bytes,
+                "restores": stats.restores,
+            }),
+            Err(error) => json!({"available": false, "why": error.to_string()}),
+        },
+        "projections": views.iter().map(wire::list::view).collect::<Value>(),
+        "model_routing": {
+            "status": if default.is_some() { "ok" } else { "degraded" },
+            "configured": app.routing.configured().collect::<Vec<_>>(),
+            "default_provider": default.map(|one| one.provider.as_str()),
+            "default_model": default.and_then(|one| one.model.as_deref()),
+            "why": default.map(|one| one.why.as_str()),
+        },
+        "actors": {
+            "runs_live": *app.directory.runs.live().borrow(),
+            "sessions_live": *app.directory.sessions.live().borrow(),
+            "parked": parked,
+        },
+        "faults": app.store().faults().armed(),
+        "llm_usage_24h": match usage {
+            Ok(summary) => wire::list::usage(24, &summary),
+            Err(error) => json!({"available": false, "why": error.to_string()}),
+        },
+    }))
+}
+
+/// What this build can do, for clients that ask before they try.
+pub async fn capabilities(State(app): State<App>) -> Json<Value> {
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "chat_completions": {"stream": true, "tools": "client", "sessions": "x-piton-session-id"},
+        "runs": {"kinds": ["turn"], "events": "sse", "journal": true, "replay": true},
+        "tools": app.tools.names().collect::<Vec<_>>(),
+        "providers": app.routing.configured().collect::<Vec<_>>(),
+    }))
+}
+
+/// Prometheus text.
+pub async fn metrics(State(app): State<App>) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics.render()).into_response()
+}

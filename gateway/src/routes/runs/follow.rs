@@ -1,0 +1,290 @@
+//! `GET /v1/runs/{id}/events`: one run's events as they come, for any number of readers.
+//!
+//! The journal is read from the reader's own cursor; a notice only means "look again". Deltas ride along between the
+//! events and are best effort: a gap is marked, and what a dead attempt had handed out is discarded openly before the
+//! next one speaks. It is pulled: a slow reader slows nobody, it only finds a gap.
+
+use super::{observe, run_id};
+use crate::app::App;
+use crate::error::{ApiError, Code};
+use crate::stream::sse;
+use crate::wire::live;
+use actors::live::{Found, Reader};
+use actors::order::Observed;
+use axum::body::Body;
+use crate::extract::Query;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use events::aggregate::Aggregate;
+use events::id::RunId;
+use events::record::{Recorded, Version};
+use events::run::step::CallNo;
+use events::run::{Event, Run};
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::str::FromStr;
+use tokio::sync::watch;
+
+/// Commits that are read at a time.
+const PAGE: usize = 64;
+
+/// A reader's place: after this version, and within the call that is open there, after this delta.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Cursor {
+    version: Version,
+    delta: Option<(CallNo, u64)>,
+}
+
+/// The text is not a place in a run.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a place in a run: give VERSION or VERSION.ATTEMPT.NUMBER as in the ids of its events")]
+struct NotACursor(String);
+
+impl FromStr for Cursor {
+    type Err = NotACursor;
+
+    fn from_str(text: &str) -> Result<Self, NotACursor> {
+        let bad = || NotACursor(text.chars().take(80).collect());
+        let mut parts = text.trim().split('.');
+        let version = parts.next().and_then(|part| part.parse().ok()).map(Version).ok_or_else(bad)?;
+        let delta = match (parts.next(), parts.next(), parts.next()) {
+            (None, None, None) => None,
+            (Some(call), Some(number), None) => {
+                let call = call.parse().map(CallNo).map_err(|_| bad())?;
+                Some((call, number.parse().map_err(|_| bad())?))
+            }
+            (Some(_) | None, _, _) => return Err(bad()),
+        };
+        Ok(Self { version, delta })
+    }
+}
+
+/// Where a reader begins.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct From {
+    from: Option<String>,
+}
+
+/// Streams a run's events. Each event's id is its version, the same for every reader; `Last-Event-ID` or `?from=`
+/// resumes after it. The stream ends with the run.
+///
+/// # Errors
+///
+/// 400 for a malformed id or place, 404 for an unknown run.
+pub async fn events(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(query): Query<From>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = run_id(&id)?;
+    observe(&app, id).await?;
+    let asked = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned).or(query.from);
+    let cursor: Cursor = match asked.as_deref() {
+        None | Some("") => Cursor::default(),
+        Some(text) => text.parse().map_err(|bad: NotACursor| ApiError::new(Code::InvalidRequest, bad.to_string()))?,
+    };
+    let follow = Follow::new(app, id, cursor);
+    let frames = stream::unfold(follow, |mut follow| async move {
+        let bytes = follow.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(bytes), follow))
+    });
+    let headers = [(header::CONTENT_TYPE, sse::CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::from_stream(frames)).into_response())
+}
+
+struct Follow {
+    app: App,
+    id: RunId,
+    cursor: Cursor,
+    step: u32,
+    reader: Reader,
+    /// Pieces that were read and whose turn has not come.
+    waiting: VecDeque<Found>,
+    beliefs: Option<watch::Receiver<Observed<Run>>>,
+    is_over: bool,
+}
+
+impl Follow {
+    fn new(app: App, id: RunId, cursor: Cursor) -> Self {
+        let reader = app.live.reader(id);
+        Self { app, id, cursor, step: 0, reader, waiting: VecDeque::new(), beliefs: None, is_over: false }
+    }
+
+    /// The next bytes to send; `None` when the run is over, or the node stops and the reader is to come back.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.is_over {
+                return None;
+            }
+            let mut out = BytesMut::new();
+            match self.look(&mut out).await {
+                Ok(()) => (),
+                Err(error) => {
+                    self.is_over = true;
+                    put(&mut out, None, "error", &json!({"code": error.code().name(), "message": error.message()}));
+                }
+            }
+            if !out.is_empty() {
+                return Some(out.freeze());
+            }
+            if let Some(keep_alive) = self.wait().await? {
+                return Some(keep_alive);
+            }
+        }
+    }
+
+    async fn look(&mut self, out: &mut BytesMut) -> Result<(), ApiError> {
+        // The notice is taken before the log is read: what comes in between is seen by the next look.
+        if let Some(beliefs) = &mut self.beliefs {
+            beliefs.mark_unchanged();
+        }
+        let page = self.app.store().read(&Run::stream(&self.id), self.cursor.version, PAGE).await?;
+        self.waiting.extend(self.reader.take());
+        for recorded in page {
+            self.commit(out, &recorded).await?;
+        }
+        if !self.is_over {
+            self.deltas(out, None);
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self, out: &mut BytesMut, recorded: &Recorded) -> Result<(), ApiError> {
+        for (version, entry) in (recorded.commit.first_version.0..).zip(&recorded.commit.entries) {
+            let bytes = self.app.store().payload(entry).await?;
+            let event = Event::decode(entry.kind, entry.schema, &bytes).map_err(ApiError::unreadable)?;
+            if let Event::ModelAsked(asked) = &event {
+                self.step = asked.step;
+            }
+            // Part of a commit may be behind the cursor; its events still say which step this is.
+            if version <= self.cursor.version.0 {
+                continue;
+            }
+            if let Some(call) = closes(&event) {
+                self.deltas(out, Some(call));
+            }
+            if let Some(discarded) = live::discarded(&event, self.step) {
+                put(out, None, "message.discarded", &discarded);
+            }
+            self.cursor = Cursor { version: Version(version), delta: None };
+            let data = self.data(&event).await?;
+            put(out, Some(&version.to_string()), live::name(&event), &data);
+        }
+        Ok(())
+    }
+
+    async fn data(&mut self, event: &Event) -> Result<Value, ApiError> {
+        let data = live::data(event);
+        let Event::Finished(_) = event else { return Ok(data) };
+        self.is_over = true;
+        let observed = self.app.observe::<Run>(self.id).await?;
+        Ok(live::end(&data, &observed.state))
+    }
+
+    /// Writes the pieces whose turn it is: those of a call that just closed, or of whichever is open.
+    fn deltas(&mut self, out: &mut BytesMut, closed: Option<CallNo>) {
+        while let Some(found) = self.waiting.front() {
+            let is_due = match (found, closed) {
+                (Found::Delta(delta), Some(closed)) => delta.call <= closed,
+                (Found::Delta(_) | Found::Gap(_), None) | (Found::Gap(_), Some(_)) => true,
+            };
+            if !is_due {
+                return;
+            }
+            match self.waiting.pop_front() {
+                Some(Found::Delta(delta)) => {
+                    let place = (delta.call, delta.number);
+                    if self.cursor.delta.is_some_and(|seen| place <= seen) {
+                        continue;
+                    }
+                    self.cursor.delta = Some(place);
+                    let id = format!("{}.{}.{}", self.cursor.version.0, delta.call.0, delta.number);
+                    let (name, data) = live::delta(&delta);
+                    put(out, Some(&id), name, &data);
+                }
+                Some(Found::Gap(dropped)) => put(out, None, "message.gap", &json!({"dropped": dropped})),
+                None => return,
+            }
+        }
+    }
+
+    /// Waits for something new; the bytes of a keep-alive if nothing came, `None` when the node stops.
+    async fn wait(&mut self) -> Option<Option<Bytes>> {
+        if self.beliefs.is_none() {
+            // A host that has just been asked may already be further than the page that was read: look again.
+            self.beliefs = self.app.directory.runs.watch(self.id).await.ok();
+            if self.beliefs.is_some() {
+                return Some(None);
+            }
+        }
+        let Self { app, reader, beliefs, .. } = self;
+        let mut stopping = app.stopping.clone();
+        let belief = async {
+            match beliefs {
+                Some(beliefs) => beliefs.changed().await.is_ok(),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = reader.changed() => (),
+            lives = belief => if !lives { self.beliefs = None },
+            () = tokio::time::sleep(sse::KEEP_ALIVE_EVERY) => return Some(Some(sse::keep_alive())),
+            _stop = stopping.wait_for(|stopping| *stopping) => return None,
+        }
+        Some(None)
+    }
+}
+
+/// The model call that an event closes.
+const fn closes(event: &Event) -> Option<CallNo> {
+    match event {
+        Event::ModelAnswered(answered) => Some(answered.call),
+        Event::ModelFailed(failed) => Some(failed.call),
+        Event::ModelUnknown(unknown) => Some(unknown.call),
+        Event::Queued(_)
+        | Event::Started(_)
+        | Event::ModelAsked(_)
+        | Event::ModelDelayed(_)
+        | Event::ToolAsked(_)
+        | Event::ToolRefused(_)
+        | Event::ToolReceipt(_)
+        | Event::ToolUnknown(_)
+        | Event::ToolRetried(_)
+        | Event::ClientAsked(_)
+        | Event::ClientAnswered(_)
+        | Event::ClientGone(_)
+        | Event::Finished(_) => None,
+    }
+}
+
+fn put(out: &mut BytesMut, id: Option<&str>, name: &str, data: &Value) {
+    let text = data.to_string();
+    let event = sse::Event { id, event: Some(name), data: &text };
+    if let Err(error) = sse::write(out, &event) {
+        // The one event that can not be shown is said to be there; the journal has it whole.
+        let told = json!({"code": "event_too_large", "message": error.to_string()}).to_string();
+        let _written = sse::write(out, &sse::Event { id, event: Some("error"), data: &told });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_version_or_a_delta_after_one() {
+        let version = Cursor { version: Version(7), delta: None };
+        assert_eq!("7".parse(), Ok(version));
+        let delta = Cursor { version: Version(3), delta: Some((CallNo(1), 12)) };
+        assert_eq!("3.1.12".parse(), Ok(delta));
+        for bad in ["", "x", "1.2", "1.2.3.4", "1.x.3", "-1"] {
+            assert!(bad.parse::<Cursor>().is_err(), "{bad}");
+        }
+    }
+}

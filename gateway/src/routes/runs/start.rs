@@ -1,0 +1,237 @@
+//! `POST /v1/runs`: starts a run and answers at once. The answer means that the run is durable.
+
+use super::object;
+use crate::app::{App, place_of};
+use crate::auth::Caller;
+use crate::error::{ApiError, Code};
+use crate::extract::{Whole, malformed};
+use crate::routes::spec::{Draft, draft};
+use actors::order::{Lane, Observed};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use events::id::{RunId, SessionId, digest};
+use events::json::Json as JsonBytes;
+use events::message::{Body, Message, Role};
+use events::prompt::Params;
+use events::quantity::{MicroUsd, Tokens};
+use events::run::life::Life;
+use events::run::spec::{Delivery, Plane, Spec};
+use events::run::{Command, Run};
+use events::session::{self, Session};
+use events::journal;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of an `Idempotency-Key`; it only has to be unique.
+const IDEMPOTENCY_KEY_MAX: usize = 255;
+/// Steps that a caller may ask for; a run is bounded whatever is asked.
+const STEPS_MAX: u32 = 256;
+/// Bytes of a name and of a value in `metadata`.
+const METADATA_MAX: (usize, usize) = (64, 512);
+
+/// The body. An unknown field is an error here: a misspelt bound must not be silently without effect.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    input: Input,
+    model: Option<String>,
+    session_id: Option<String>,
+    project_id: Option<String>,
+    instructions: Option<String>,
+    enabled_tools: Option<Vec<String>>,
+    max_steps: Option<u32>,
+    max_output_tokens: Option<u64>,
+    #[serde(default)]
+    budget: Budget,
+    #[serde(default)]
+    on_busy: OnBusy,
+    /// The caller's own pairs; kept out of the prompt.
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Input {
+    Text(String),
+    Messages(Vec<Said>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    role: String,
+    content: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Budget {
+    usd: Option<f64>,
+    calls: Option<u32>,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum OnBusy {
+    #[default]
+    Queue,
+    Reject,
+}
+
+fn bad(message: impl Into<String>) -> ApiError {
+    ApiError::new(Code::InvalidRequest, message.into())
+}
+
+/// Starts a run.
+///
+/// # Errors
+///
+/// 400 for a malformed body or a model without a route, 409 for a busy session or an idempotency key that was used
+/// for something else, 429 when there is no room.
+pub async fn start(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Whole(body): Whole,
+) -> Result<Response, ApiError> {
+    let asked: Asked = serde_json::from_slice(&body).map_err(|error| malformed("the body", &error.to_string()))?;
+    let session = asked.session_id.as_deref().map(session_id).transpose()?;
+    let (run, repeat) = run_id(&app, &caller, &headers, session)?;
+    let on_busy = asked.on_busy;
+    let spec = Arc::new(spec(&app, &caller, asked, &body)?);
+    let replayed = repeat && is_known(&app, run).await?;
+    let observed = match session {
+        None => open(&app, &caller, run, &spec).await?,
+        Some(session) => submit(&app, &caller, (session, run), &spec, on_busy).await?,
+    };
+    let mut response = (StatusCode::ACCEPTED, Json(object(&app, run, &observed).await?)).into_response();
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/runs/{run}")) {
+        response.headers_mut().insert("location", location);
+    }
+    if replayed {
+        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+fn session_id(text: &str) -> Result<SessionId, ApiError> {
+    text.parse().map_err(|error: events::id::NotAnId| bad(format!("session_id: {error}")))
+}
+
+async fn is_known(app: &App, run: RunId) -> Result<bool, ApiError> {
+    let observed = app.observe::<Run>(run).await?;
+    Ok(observed.state.life != Life::New)
+}
+
+/// A drawn id, or the one that the caller's idempotency key always gives; then also that it may be a repeat.
+fn run_id(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    session: Option<SessionId>,
+) -> Result<(RunId, bool), ApiError> {
+    let Some(key) = headers.get("idempotency-key") else {
+        let place = session.map_or_else(|| app.place(), SessionId::place);
+        return Ok((RunId::new(place, app.entropy().draw()), false));
+    };
+    if key.is_empty() || key.len() > IDEMPOTENCY_KEY_MAX {
+        return Err(bad(format!("Idempotency-Key must have 1 to {IDEMPOTENCY_KEY_MAX} bytes")));
+    }
+    let actor = caller.actor.to_string();
+    let parts: [&[u8]; 3] = [b"piton/idempotency", actor.as_bytes(), key.as_bytes()];
+    let place = session.map_or_else(|| place_of(digest(&parts)), SessionId::place);
+    Ok((RunId::derived(place, &parts), true))
+}
+
+fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, ApiError> {
+    let input = messages(asked.instructions, asked.input)?;
+    let all = || app.tools.names().map(str::to_owned).collect();
+    // A tool is known by its own name (`note.append`) and by the model's (`note_append`).
+    let wanted: Vec<String> = asked.enabled_tools.unwrap_or_else(all).iter().map(|name| name.replace('.', "_")).collect();
+    let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    let tools = app.tools.catalogue(&names).map_err(|error| bad(format!("enabled_tools: {error}")))?;
+    let server_tools = wanted;
+    let (name_max, value_max) = METADATA_MAX;
+    if let Some((name, _)) = asked.metadata.iter().find(|(name, value)| name.len() > name_max || value.len() > value_max) {
+        return Err(bad(format!("metadata.{name}: names have at most {name_max} bytes, values at most {value_max}")));
+    }
+    let mut limits = app.run_limits();
+    limits.steps_max = asked.max_steps.unwrap_or(limits.steps_max).clamp(1, STEPS_MAX);
+    limits.model_calls_max = asked.budget.calls;
+    limits.cost_max = asked.budget.usd.map(micro_usd).transpose()?;
+    let said = Draft {
+        plane: Plane::Run,
+        delivery: Delivery::Live,
+        caller: caller.actor,
+        project: asked.project_id.unwrap_or_else(|| "default".to_owned()),
+        model: asked.model.as_deref(),
+        tools,
+        server_tools,
+        params: Params {
+            output_max: asked.max_output_tokens.map(Tokens),
+            extra: JsonBytes::from_bytes(b"{}"),
+        },
+        input,
+        limits,
+        input_hash: journal::hash(body),
+    };
+    draft(app, said)
+}
+
+/// Dollars as millionths, by way of decimal text: money never goes through binary fractions.
+fn micro_usd(dollars: f64) -> Result<MicroUsd, ApiError> {
+    let text = format!("{dollars:.6}");
+    let (whole, part) = text.split_once('.').unwrap_or((&text, "0"));
+    let micro = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(1_000_000));
+    let amount = micro.and_then(|micro| micro.checked_add(part.parse().ok()?));
+    amount.map(MicroUsd).ok_or_else(|| bad(format!("budget.usd: {dollars} is not an amount of dollars")))
+}
+
+fn messages(instructions: Option<String>, input: Input) -> Result<Vec<Body>, ApiError> {
+    let mut all: Vec<Body> = instructions.iter().map(|text| Message::text(Role::System, text).body()).collect();
+    match input {
+        Input::Text(text) => all.push(Message::text(Role::User, &text).body()),
+        Input::Messages(said) => {
+            for (at, one) in said.into_iter().enumerate() {
+                let role = match one.role.as_str() {
+                    "system" | "developer" => Role::System,
+                    "user" => Role::User,
+                    "assistant" => Role::Assistant,
+                    other => return Err(bad(format!("input[{at}].role: {other} is not system, user or assistant"))),
+                };
+                all.push(Message::text(role, &one.content).body());
+            }
+        }
+    }
+    if all.is_empty() { Err(bad("input: say something")) } else { Ok(all) }
+}
+
+async fn open(app: &App, caller: &Caller, run: RunId, spec: &Arc<Spec>) -> Result<Observed<Run>, ApiError> {
+    let command = Command::Open { spec: Arc::clone(spec), session: None, grant: None };
+    let order = app.order(command, caller.actor, Lane::Data);
+    app.decide::<Run>(run, order).await
+}
+
+/// The session takes the run in first; then the run is made known, so that it is found from now on.
+async fn submit(
+    app: &App,
+    caller: &Caller,
+    (session, run): (SessionId, RunId),
+    spec: &Arc<Spec>,
+    on_busy: OnBusy,
+) -> Result<Observed<Run>, ApiError> {
+    let on_busy = match on_busy {
+        OnBusy::Queue => session::OnBusy::Queue,
+        OnBusy::Reject => session::OnBusy::Reject,
+    };
+    let command = session::Command::Submit { run, spec: Arc::clone(spec), on_busy, seen: None };
+    let order = app.order(command, caller.actor, Lane::Data);
+    app.decide::<Session>(session, order).await?;
+    let command = Command::Open { spec: Arc::clone(spec), session: Some(session), grant: None };
+    let order = app.order(command, caller.actor, Lane::Data);
+    app.decide::<Run>(run, order).await
+}

@@ -1,0 +1,80 @@
+//! What every request passes before a handler sees it: an id of its own, who is asking, whether they may.
+
+use crate::app::App;
+use crate::auth::route::{self, need};
+use crate::error::{ApiError, Code, Plane};
+use crate::{extract, metric};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use events::quantity::Millis;
+use std::time::Instant;
+use tracing::{Instrument, info_span};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Characters of a request id that a client sends; a longer one is replaced by ours.
+const REQUEST_ID_MAX: usize = 128;
+
+pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = request_id(&app, &request);
+    let plane = Plane::of(request.uri().path());
+    let method = method_name(request.method());
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let pattern = route.as_deref().and_then(|route| route::pattern(request.method(), route)).unwrap_or("none");
+    let span = info_span!("request", id = id.to_str().unwrap_or_default(), method, route = pattern);
+    let answer = async {
+        match admit(&app, request, route.as_deref()) {
+            Ok(request) => next.run(request).await,
+            Err(error) => error.respond(plane),
+        }
+    };
+    let mut response = answer.instrument(span).await;
+    if plane == Plane::Model {
+        response = crate::error::on_model_plane(response).await;
+    }
+    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        metric::refused(metric::Limit::Body);
+    }
+    metric::answered(method, pattern, response.status().as_u16(), started.elapsed());
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+fn method_name(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "HEAD" => "HEAD",
+        _ => "OTHER",
+    }
+}
+
+fn request_id(app: &App, request: &Request) -> HeaderValue {
+    let sent = request.headers().get(&REQUEST_ID).filter(|id| !id.is_empty() && id.len() <= REQUEST_ID_MAX);
+    let drawn = || HeaderValue::from_str(&format!("req_{:032x}", app.entropy().draw()));
+    sent.cloned().or_else(|| drawn().ok()).unwrap_or(HeaderValue::from_static("req"))
+}
+
+fn admit(app: &App, mut request: Request, route: Option<&str>) -> Result<Request, ApiError> {
+    let path = request.uri().path();
+    let Some(row) = route.and_then(|route| need(request.method(), route)) else {
+        let why = format!("{} {path} is not served here", request.method());
+        return Err(ApiError::new(Code::NotFound, why));
+    };
+    let caller = app.verifier.admit(Some(row), request.headers()).inspect_err(|_no| metric::unadmitted("auth"))?;
+    let Some(caller) = caller else { return Ok(request) };
+    if *app.stopping.borrow() {
+        let why = "the node is stopping: ask again in a moment";
+        return Err(ApiError::new(Code::StoreUnavailable, why).retry_after(Millis(1_000)));
+    }
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: usize| length > app.config.limits.max_body_bytes) {
+        return Err(extract::too_large());
+    }
+    request.extensions_mut().insert(caller);
+    Ok(request)
+}

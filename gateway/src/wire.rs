@@ -1,0 +1,9 @@
+//! Our JSON shapes: the only place that spells a key of ours. A type here is never an event and never a command.
+
+pub mod fact;
+pub mod journal;
+pub mod list;
+pub mod live;
+pub mod run;
+pub mod time;
+pub mod usage;

@@ -1,0 +1,294 @@
+//! A fact as JSON, whole: what the journal's export and the events stream show.
+
+use super::{time::rfc3339, usage};
+use events::catalogue::Fact;
+use events::message::Body;
+use events::run::ledger::Verdict;
+use events::run::life::{Finished, MessageRef, Outcome, Reason};
+use events::run::spec::{Candidate, Delivery, Plane, ReplayClass, Spec};
+use events::run::step::{Charge, Stop};
+use events::run;
+use events::{json::Json, key, model_call::Class, session};
+use serde_json::{Value, json};
+
+/// Any fact.
+#[must_use]
+pub fn fact(fact: &Fact) -> Value {
+    match fact {
+        Fact::Session(event) => session_event(event),
+        Fact::Run(event) => run_event(event),
+        Fact::Key(event) => key_event(event),
+        Fact::Probe => Value::Null,
+    }
+}
+
+/// Stored JSON as a value; text that is not JSON as a string.
+#[must_use]
+pub fn raw(json: &Json) -> Value {
+    serde_json::from_slice(json.as_bytes()).unwrap_or_else(|_| Value::from(json.as_str()))
+}
+
+fn body(body: &Body) -> Value {
+    raw(body.json())
+}
+
+fn bodies(all: &[Body]) -> Value {
+    all.iter().map(body).collect()
+}
+
+fn refs(all: &[MessageRef]) -> Value {
+    all.iter().map(|one| json!({"hash": one.hash.to_string(), "bytes": one.bytes})).collect()
+}
+
+fn candidate(one: &Candidate) -> Value {
+    json!({
+        "provider": one.provider,
+        "model": one.model,
+        "price": one.price.map(|price| json!({
+            "input_usd_per_million": usage::dollars(Some(price.input)),
+            "output_usd_per_million": usage::dollars(Some(price.output)),
+            "cached_input_usd_per_million": usage::dollars(price.cached_input),
+        })),
+        "output_tokens_max": one.output_max.0,
+    })
+}
+
+/// A run's frozen request.
+#[must_use]
+pub fn spec(spec: &Spec) -> Value {
+    json!({
+        "plane": match spec.plane { Plane::Model => "model", Plane::Run => "run" },
+        "delivery": match spec.delivery { Delivery::Live => "live", Delivery::Whole => "whole" },
+        "project": spec.project,
+        "caller": spec.caller.to_string(),
+        "route": spec.route.iter().map(candidate).collect::<Value>(),
+        "route_source": spec.route_source,
+        "tools": raw(spec.tools.json()),
+        "tools_hash": spec.tools.hash().to_string(),
+        "server_tools": spec.server_tools,
+        "output_tokens_max": spec.params.output_max.map(|max| max.0),
+        "params": raw(&spec.params.extra),
+        "input": bodies(&spec.input),
+        "steps_max": spec.limits.steps_max,
+        "budget": {
+            "usd": usage::dollars(spec.limits.cost_max),
+            "calls": spec.limits.model_calls_max,
+        },
+        "logic": spec.logic,
+        "input_hash": spec.input_hash.to_string(),
+    })
+}
+
+/// The word for how a run ended.
+#[must_use]
+pub const fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "completed",
+        Outcome::Exhausted => "exhausted",
+        Outcome::Errored => "errored",
+        Outcome::Cancelled => "cancelled",
+    }
+}
+
+/// The word for why.
+#[must_use]
+pub const fn reason(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Answered => "answered",
+        Reason::ToolCalls => "tool_calls",
+        Reason::Length => "length",
+        Reason::ContentFilter => "content_filter",
+        Reason::StepLimit => "step_limit",
+        Reason::Budget => "budget",
+        Reason::ModelFailed(_) => "model_failed",
+        Reason::ModelUnknown => "model_unknown",
+        Reason::ClientToolGone => "client_tool_gone",
+        Reason::Stopped => "stopped",
+    }
+}
+
+/// The error class behind an end, where a model call was its cause.
+#[must_use]
+pub const fn class(reason: &Reason) -> Option<Class> {
+    match reason {
+        Reason::ModelFailed(class) => Some(*class),
+        Reason::Answered
+        | Reason::ToolCalls
+        | Reason::Length
+        | Reason::ContentFilter
+        | Reason::StepLimit
+        | Reason::Budget
+        | Reason::ModelUnknown
+        | Reason::ClientToolGone
+        | Reason::Stopped => None,
+    }
+}
+
+/// The word for how an answer stopped.
+#[must_use]
+pub const fn stop(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End => "stop",
+        Stop::Length => "length",
+        Stop::ToolCalls => "tool_calls",
+        Stop::ContentFilter => "content_filter",
+    }
+}
+
+const fn replay(class: ReplayClass) -> &'static str {
+    match class {
+        ReplayClass::ReadOnly => "read_only",
+        ReplayClass::Idempotent => "idempotent",
+        ReplayClass::Effectful => "effectful",
+    }
+}
+
+fn finished(end: &Finished) -> Value {
+    json!({
+        "outcome": outcome(end.outcome),
+        "reason": reason(&end.reason),
+        "class": class(&end.reason).map(Class::name),
+        "detail": end.detail,
+        "fence": end.fence.map(|fence| fence.0),
+    })
+}
+
+fn verdict(verdict: &Verdict) -> Value {
+    match verdict {
+        Verdict::Server(class) => json!({"runs": "server", "replay": replay(*class)}),
+        Verdict::Client => json!({"runs": "client"}),
+        Verdict::Refused(why) => json!({"runs": "nobody", "why": why}),
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm an event")]
+fn run_event(event: &run::Event) -> Value {
+    match event {
+        run::Event::Queued(queued) => json!({
+            "session_id": queued.session.map(|id| id.to_string()),
+            "spec": spec(&queued.spec),
+        }),
+        run::Event::Started(started) => json!({
+            "fence": started.fence.map(|fence| fence.0),
+            "history": refs(&started.history),
+        }),
+        run::Event::ModelAsked(asked) => json!({
+            "call": asked.call.0,
+            "step": asked.step,
+            "candidate": asked.candidate,
+            "not_before": rfc3339(asked.not_before),
+            "request_hash": asked.request.to_string(),
+            "reserved_usd": usage::dollars(asked.reserved),
+        }),
+        run::Event::ModelAnswered(answered) => json!({
+            "call": answered.call.0,
+            "message": body(&answered.body),
+            "tool_calls": answered.asks.iter().map(|ask| json!({
+                "id": ask.id,
+                "name": ask.name,
+                "arguments": raw(&ask.arguments),
+                "verdict": verdict(&ask.verdict),
+            })).collect::<Value>(),
+            "stop": stop(answered.stop),
+            "usage": usage::call(&answered.usage),
+            "served_model": answered.served_model,
+            "request_id": answered.request_id,
+        }),
+        run::Event::ModelFailed(failed) => json!({
+            "call": failed.call.0,
+            "class": failed.class.name(),
+            "status": failed.status,
+            "request_id": failed.request_id,
+            "retry_after_ms": failed.hint.map(|hint| hint.0),
+            "charged": match failed.charge { Charge::Nothing => "nothing", Charge::Reserved => "at_most_reserved" },
+            "handed_out_chars": failed.handed_out,
+            "message": failed.message,
+            "attempts": failed.attempts.total,
+        }),
+        run::Event::ModelUnknown(unknown) => json!({
+            "call": unknown.call.0,
+            "reserved_usd": usage::dollars(unknown.reserved),
+            "attempts": unknown.attempts.total,
+        }),
+        run::Event::ModelDelayed(delayed) => json!({
+            "until": rfc3339(delayed.until),
+            "candidate": delayed.candidate,
+        }),
+        run::Event::ToolAsked(asked) => json!({
+            "tool": asked.call.0,
+            "index": asked.index,
+            "id": asked.id,
+            "name": asked.name,
+            "arguments": raw(&asked.arguments),
+            "replay": replay(asked.class),
+        }),
+        run::Event::ToolRefused(refused) => json!({
+            "index": refused.index,
+            "id": refused.id,
+            "name": refused.name,
+            "executed": false,
+            "content": refused.content,
+        }),
+        run::Event::ToolReceipt(receipt) => json!({
+            "tool": receipt.call.0,
+            "outcome": receipt.outcome.word(),
+            "content": receipt.content,
+        }),
+        run::Event::ToolUnknown(unknown) => json!({"tool": unknown.call.0}),
+        run::Event::ToolRetried(retried) => json!({"tool": retried.call.0, "attempt": retried.attempt}),
+        run::Event::ClientAsked(asked) => json!({"calls": asked.calls, "until": rfc3339(asked.until)}),
+        run::Event::ClientAnswered(answered) => json!({"results": bodies(&answered.results)}),
+        run::Event::ClientGone(gone) => json!({"calls": gone.calls}),
+        run::Event::Finished(end) => finished(end),
+    }
+}
+
+fn session_event(event: &session::Event) -> Value {
+    match event {
+        session::Event::Opened(opened) => json!({
+            "project": opened.project,
+            "by": opened.by.to_string(),
+            "key_slot": opened.key_slot,
+        }),
+        session::Event::Forked(forked) => json!({
+            "parent": forked.parent.to_string(),
+            "at": forked.at,
+            "messages": bodies(&forked.messages),
+        }),
+        session::Event::Queued(queued) => json!({"run_id": queued.run.to_string(), "spec": spec(&queued.spec)}),
+        session::Event::Granted(granted) => json!({"run_id": granted.run.to_string(), "fence": granted.fence.0}),
+        session::Event::Committed(committed) => json!({
+            "run_id": committed.run.to_string(),
+            "messages": bodies(&committed.messages),
+        }),
+        session::Event::Released(released) => json!({
+            "run_id": released.run.to_string(),
+            "fence": released.fence.0,
+            "outcome": outcome(released.outcome),
+        }),
+        session::Event::Closed(_) => json!({}),
+    }
+}
+
+/// The word for a role.
+#[must_use]
+pub const fn role(role: key::Role) -> &'static str {
+    match role {
+        key::Role::Reader => "reader",
+        key::Role::Runner => "runner",
+        key::Role::Approver => "approver",
+        key::Role::Operator => "operator",
+        key::Role::Admin => "admin",
+    }
+}
+
+fn key_event(event: &key::Event) -> Value {
+    match event {
+        key::Event::Issued(issued) => json!({
+            "name": issued.name,
+            "role": role(issued.role),
+            "hash": issued.hash.to_string(),
+        }),
+        key::Event::Revoked(_) => json!({}),
+    }
+}

@@ -1,0 +1,209 @@
+//! Pages of lists and totals, each with the position it was folded up to.
+
+use super::{fact, time::rfc3339, usage as sums};
+use events::model_call::Class;
+use events::record::{Position, Shard};
+use events::run::life::Outcome;
+use projections::runs::{Phase, Query, Standing};
+use projections::usage::{Key, Line, Summary, Totals};
+use projections::{Status, keys as key_rows, runs as run_rows, sessions as session_rows, status};
+use serde_json::{Value, json};
+
+/// A cursor of ours, `SHARD.SEQUENCE`.
+///
+/// # Errors
+///
+/// What a caller is told of text that is none.
+pub fn cursor(text: Option<&str>) -> Result<Option<Position>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let parts = text.split_once('.').and_then(|(shard, sequence)| Some((shard.parse().ok()?, sequence.parse().ok()?)));
+    match parts {
+        Some((shard, sequence)) => Ok(Some(Position { shard: Shard(shard), sequence })),
+        None => Err(format!("after: {text:?} is not a cursor: give the `next` of the page before")),
+    }
+}
+
+/// The filter of a list of runs.
+///
+/// # Errors
+///
+/// What a caller is told of a filter that means nothing.
+pub fn runs_filter(
+    state: Option<&str>,
+    session: Option<&str>,
+    limit: u16,
+    after: Option<&str>,
+) -> Result<Query, String> {
+    let standing = match state {
+        None => None,
+        Some(word) => {
+            let words = Standing::ALL.map(Standing::word).join(", ");
+            let found = Standing::ALL.into_iter().find(|standing| standing.word() == word);
+            Some(found.ok_or_else(|| format!("state: {word:?} is none of {words}"))?)
+        }
+    };
+    let session = session.map(str::parse).transpose().map_err(|error: events::id::NotAnId| error.to_string())?;
+    Ok(Query { standing, session, project: None, since: None, before: cursor(after)?, limit })
+}
+
+/// A page of runs.
+#[must_use]
+pub fn runs(page: &run_rows::Page) -> Value {
+    json!({
+        "object": "list",
+        "data": page.rows.iter().map(run).collect::<Value>(),
+        "count": page.count,
+        "position": page.at.to_string(),
+        "next": page.next.map(|next| next.to_string()),
+    })
+}
+
+fn run(row: &run_rows::Row) -> Value {
+    let end = match &row.phase {
+        Phase::Ended(end) => Some(end),
+        Phase::Queued | Phase::Running | Phase::WaitingForClient { .. } | Phase::Delayed { .. } => None,
+    };
+    let status = match (&row.phase, end.map(|end| end.outcome)) {
+        (_, Some(Outcome::Completed)) => "completed",
+        (_, Some(Outcome::Exhausted | Outcome::Errored)) => "failed",
+        (_, Some(Outcome::Cancelled)) => "cancelled",
+        (Phase::Queued, None) => "queued",
+        (Phase::WaitingForClient { .. }, None) => "waiting_for_client_tools",
+        (Phase::Delayed { .. }, None) => "paused",
+        (Phase::Running | Phase::Ended(_), None) => "running",
+    };
+    let served = |one: &Option<projections::calls::Served>| {
+        one.as_ref().map(|served| format!("{}:{}", served.provider, served.model))
+    };
+    json!({
+        "id": row.id.to_string(),
+        "object": "run",
+        "status": status,
+        "outcome": end.map(|end| fact::outcome(end.outcome)),
+        "reason": end.map(|end| fact::reason(&end.reason)),
+        "class": end.and_then(|end| fact::class(&end.reason)).map(Class::name),
+        "session_id": row.session.map(|id| id.to_string()),
+        "project_id": row.project,
+        "model": served(&row.primary),
+        "served_by": served(&row.served),
+        "created_at": rfc3339(row.created),
+        "finished_at": end.map(|end| rfc3339(end.at)),
+        "steps": row.steps,
+        "model_calls": row.model_calls,
+        "tool_calls": row.tools_asked,
+        "tool_calls_unknown": row.tools_unknown,
+        "usage": sums::total(&row.total),
+        "position": row.last.to_string(),
+    })
+}
+
+/// A page of sessions.
+#[must_use]
+pub fn sessions(page: &session_rows::Page) -> Value {
+    let row = |row: &session_rows::Row| {
+        json!({
+            "id": row.id.to_string(),
+            "object": "session",
+            "project_id": row.project,
+            "parent": row.parent.map(|(parent, at)| json!({"session_id": parent.to_string(), "messages": at})),
+            "title": row.title,
+            "messages": row.messages,
+            "running": row.holder.map(|run| run.to_string()),
+            "waiting": row.waiting,
+            "created_at": rfc3339(row.opened),
+            "active_at": rfc3339(row.active),
+            "position": row.last.to_string(),
+        })
+    };
+    json!({
+        "object": "list",
+        "data": page.rows.iter().map(row).collect::<Value>(),
+        "position": page.at.to_string(),
+        "next": page.next.map(|next| next.to_string()),
+    })
+}
+
+/// A page of keys, without secrets.
+#[must_use]
+pub fn keys(page: &key_rows::Page) -> Value {
+    let row = |row: &key_rows::Row| {
+        json!({
+            "id": row.id.to_string(),
+            "object": "key",
+            "name": row.name,
+            "role": fact::role(row.role),
+            "created_at": rfc3339(row.issued),
+            "revoked_at": row.revoked.map(rfc3339),
+            "revoked": row.revoked.is_some(),
+        })
+    };
+    json!({
+        "object": "list",
+        "data": page.rows.iter().map(row).collect::<Value>(),
+        "position": page.at.to_string(),
+        "next": page.next.map(|next| next.to_string()),
+    })
+}
+
+fn lines(lines: &[Line]) -> Value {
+    let line = |line: &Line| {
+        let name = match &line.key {
+            Key::Run(id) => id.to_string(),
+            Key::Project(name) | Key::Provider(name) => name.clone(),
+            Key::Model(served) => format!("{}:{}", served.provider, served.model),
+            Key::Caller(actor) => actor.to_string(),
+            Key::Day(day) => day.to_string(),
+        };
+        let mut sum = sums::total(&line.total);
+        if let Some(map) = sum.as_object_mut() {
+            map.insert("name".to_owned(), Value::from(name));
+        }
+        sum
+    };
+    lines.iter().map(line).collect()
+}
+
+/// Totals of a trailing window.
+#[must_use]
+pub fn usage(hours: u32, summary: &Summary) -> Value {
+    let mut sum = sums::total(&summary.all);
+    if let Some(map) = sum.as_object_mut() {
+        map.insert("window_hours".to_owned(), Value::from(hours));
+        map.insert("since".to_owned(), Value::from(rfc3339(summary.since)));
+        map.insert("by_model".to_owned(), lines(&summary.by_model));
+        map.insert("by_provider".to_owned(), lines(&summary.by_provider));
+        map.insert("position".to_owned(), Value::from(summary.at.to_string()));
+    }
+    sum
+}
+
+/// Totals since the first day, by one property.
+#[must_use]
+pub fn totals(totals: &Totals) -> Value {
+    let mut sum = sums::total(&totals.all);
+    if let Some(map) = sum.as_object_mut() {
+        map.insert("lines".to_owned(), lines(&totals.lines));
+        map.insert("left_off".to_owned(), Value::from(totals.left_off));
+        map.insert("position".to_owned(), Value::from(totals.at.to_string()));
+    }
+    sum
+}
+
+/// Where a projection stands.
+#[must_use]
+pub fn view(view: &Status) -> Value {
+    let (word, halted) = match &view.state {
+        status::State::Running => ("running", None),
+        status::State::Halted { at, reason } => ("halted", Some(format!("{at}: {reason}"))),
+        status::State::Rebuilding => ("rebuilding", None),
+        status::State::Stopped => ("stopped", None),
+    };
+    json!({
+        "name": view.name.to_string(),
+        "state": word,
+        "position": view.position.to_string(),
+        "lag": view.lag,
+        "halted": halted,
+        "trouble": view.trouble,
+    })
+}

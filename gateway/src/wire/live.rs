@@ -1,0 +1,100 @@
+//! A run's events for its readers: one named event for each fact, deltas between them, and what an attempt that died
+//! had handed out discarded in so many words.
+
+use super::{fact, run as object, usage};
+use actors::live::Delta;
+use events::catalogue::Fact;
+use events::run::Event;
+use events::run::life::Outcome;
+use events::run::ledger::ToolOutcome;
+use providers::Delta as Piece;
+use serde_json::{Value, json};
+
+/// The public name of a fact.
+#[must_use]
+pub const fn name(event: &Event) -> &'static str {
+    match event {
+        Event::Queued(_) => "run.queued",
+        Event::Started(_) => "run.started",
+        Event::ModelAsked(_) => "model.asked",
+        Event::ModelAnswered(_) => "message.completed",
+        Event::ModelFailed(_) => "model.failed",
+        Event::ModelUnknown(_) => "model.unknown",
+        Event::ModelDelayed(_) => "model.delayed",
+        Event::ToolAsked(_) => "tool.started",
+        Event::ToolRefused(_) => "tool.refused",
+        Event::ToolReceipt(receipt) => match receipt.outcome {
+            ToolOutcome::Succeeded => "tool.completed",
+            ToolOutcome::Failed => "tool.failed",
+        },
+        Event::ToolUnknown(_) => "tool.unknown",
+        Event::ToolRetried(_) => "tool.retried",
+        Event::ClientAsked(_) => "client_tools.asked",
+        Event::ClientAnswered(_) => "client_tools.answered",
+        Event::ClientGone(_) => "client_tools.gone",
+        Event::Finished(end) => match end.outcome {
+            Outcome::Completed => "run.completed",
+            Outcome::Exhausted | Outcome::Errored => "run.failed",
+            Outcome::Cancelled => "run.cancelled",
+        },
+    }
+}
+
+/// What its readers must forget, if an attempt that handed out text has died. `chars` is `null` when nobody knows.
+#[must_use]
+pub fn discarded(event: &Event, step: u32) -> Option<Value> {
+    let (call, chars) = match event {
+        Event::ModelFailed(failed) if failed.handed_out > 0 => (failed.call, Some(failed.handed_out)),
+        Event::ModelUnknown(unknown) => (unknown.call, None),
+        Event::ModelFailed(_)
+        | Event::Queued(_)
+        | Event::Started(_)
+        | Event::ModelAsked(_)
+        | Event::ModelAnswered(_)
+        | Event::ModelDelayed(_)
+        | Event::ToolAsked(_)
+        | Event::ToolRefused(_)
+        | Event::ToolReceipt(_)
+        | Event::ToolUnknown(_)
+        | Event::ToolRetried(_)
+        | Event::ClientAsked(_)
+        | Event::ClientAnswered(_)
+        | Event::ClientGone(_)
+        | Event::Finished(_) => return None,
+    };
+    Some(json!({"step": step, "attempt": call.0, "chars": chars}))
+}
+
+/// The data of a fact.
+#[must_use]
+pub fn data(event: &Event) -> Value {
+    fact::fact(&Fact::Run(Box::new(event.clone())))
+}
+
+/// The name and data of a delta.
+#[must_use]
+pub fn delta(delta: &Delta) -> (&'static str, Value) {
+    let attempt = delta.call.0;
+    match &delta.piece {
+        Piece::Text(text) => ("message.delta", json!({"attempt": attempt, "text": text})),
+        Piece::Refusal(text) => ("message.delta", json!({"attempt": attempt, "refusal": text})),
+        Piece::Reasoning(text) => ("message.delta", json!({"attempt": attempt, "reasoning": text})),
+        Piece::ToolCallStarted { index, id, name } => {
+            ("tool_call.delta", json!({"attempt": attempt, "index": index, "id": id, "name": name}))
+        }
+        Piece::ToolCallArguments { index, fragment } => {
+            ("tool_call.delta", json!({"attempt": attempt, "index": index, "arguments": fragment}))
+        }
+    }
+}
+
+/// The last event's summary: the end with the output and what it cost.
+#[must_use]
+pub fn end(data: &Value, state: &events::run::State) -> Value {
+    let mut data = data.clone();
+    if let Some(map) = data.as_object_mut() {
+        map.insert("output".to_owned(), object::output(state).map_or(Value::Null, Value::from));
+        map.insert("usage".to_owned(), usage::total(&state.total));
+    }
+    data
+}

@@ -1,0 +1,62 @@
+//! A run on the wire: its state as its owner knows it.
+
+use super::{fact, time::rfc3339, usage};
+use events::id::RunId;
+use events::quantity::Instant;
+use events::run::State;
+use events::run::life::{Life, Outcome};
+use serde_json::{Value, json};
+
+/// The state word of the API.
+#[must_use]
+pub fn status(state: &State) -> &'static str {
+    match &state.life {
+        Life::New | Life::Queued => "queued",
+        Life::Running if state.held.is_some() => "waiting_for_client_tools",
+        Life::Running if state.delayed.is_some() => "paused",
+        Life::Running => "running",
+        Life::Ended(end) => match end.outcome {
+            Outcome::Completed => "completed",
+            Outcome::Exhausted | Outcome::Errored => "failed",
+            Outcome::Cancelled => "cancelled",
+        },
+    }
+}
+
+/// The text of the newest answer.
+#[must_use]
+pub fn output(state: &State) -> Option<String> {
+    state.answer().and_then(|body| body.message().ok()).map(|message| message.plain())
+}
+
+/// The run object.
+#[must_use]
+pub fn object(id: RunId, state: &State, created: Option<Instant>, finished: Option<Instant>) -> Value {
+    let spec = state.spec.as_deref();
+    let primary = spec.and_then(|spec| spec.route.first());
+    let ended = state.ended();
+    json!({
+        "id": id.to_string(),
+        "run_id": id.to_string(),
+        "object": "run",
+        "status": status(state),
+        "outcome": ended.map(|end| fact::outcome(end.outcome)),
+        "reason": ended.map(|end| fact::reason(&end.reason)),
+        "class": ended.and_then(|end| fact::class(&end.reason)).map(events::model_call::Class::name),
+        "detail": ended.map(|end| end.detail.as_str()).filter(|detail| !detail.is_empty()),
+        "session_id": state.session.map(|session| session.to_string()),
+        "project_id": spec.map(|spec| spec.project.as_str()),
+        "model": primary.map(|one| format!("{}:{}", one.provider, one.model)),
+        "route_source": spec.map(|spec| spec.route_source.as_str()),
+        "served_by": state.served.as_ref().map(|(provider, model)| format!("{provider}:{model}")),
+        "created_at": created.map(rfc3339),
+        "finished_at": finished.map(rfc3339),
+        "steps": state.step,
+        "model_calls": state.next_call.0,
+        "tool_calls": state.next_tool.0,
+        "tool_calls_unknown": state.tools_unknown,
+        "waiting_for": state.held.as_ref().map(|held| json!({"calls": held.calls, "until": rfc3339(held.until)})),
+        "output": output(state),
+        "usage": usage::total(&state.total),
+    })
+}

@@ -1,0 +1,42 @@
+//! Read models folded from events, for people and lists: runs, usage, sessions, keys.
+//!
+//! Invariant: a projection's rows are the fold of exactly the commits up to its cursor, for both change in one
+//! transaction; what it can not read halts it by name, and nothing is skipped. All of it can be deleted and is built
+//! again. Absent on purpose: a decision that rests on a projection, an edge to `actors`, a counter of what happened
+//! (the actor whose append made a fact counts it).
+//!
+//! Reading order: [`name`], [`status`], the pure folds ([`calls`], [`runs`], [`usage`], [`sessions`], [`keys`]), then
+//! how they are kept (`tables`, `cursor`, `column`), fed (`batch`, `writer`, [`runner`], [`rebuild`]) and asked
+//! ([`reader`], [`handle`]).
+
+#![warn(missing_docs)]
+#![warn(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
+
+mod batch;
+pub mod calls;
+mod column;
+mod cursor;
+pub mod handle;
+pub mod keys;
+pub mod metric;
+pub mod name;
+pub mod reader;
+pub mod rebuild;
+pub mod runner;
+pub mod runs;
+pub mod sessions;
+pub mod status;
+mod tables;
+pub mod usage;
+mod writer;
+
+pub use handle::{Config, Handle, NotThere, StartError, start};
+pub use name::Name;
+pub use reader::ReadError;
+pub use rebuild::{RebuildError, Rebuilt};
+pub use runner::Runner;
+pub use status::{State, Status};
+pub use tables::OpenError;
+
+#[cfg(test)]
+mod tests;

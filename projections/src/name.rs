@@ -1,0 +1,126 @@
+//! The projections of this build: a closed set, each with the tables it owns and the number of its fold.
+
+use crate::batch::Decoded;
+use crate::tables::Tables;
+use crate::writer::FoldError;
+use crate::{keys, runs, sessions, usage};
+use events::catalogue::Fact;
+use events::record::StreamKind;
+use std::{fmt, str::FromStr};
+
+/// Names a projection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Name {
+    /// One row a run.
+    Runs,
+    /// Sums of what model calls used and cost.
+    Usage,
+    /// One row a session.
+    Sessions,
+    /// One row an access key.
+    Keys,
+}
+
+/// The text names no projection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a projection: give runs, usage, sessions or keys")]
+pub struct NotAName(pub String);
+
+impl Name {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Runs, Self::Usage, Self::Sessions, Self::Keys];
+
+    /// The word in commands, metrics and the cursor table.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Usage => "usage",
+            Self::Sessions => "sessions",
+            Self::Keys => "keys",
+        }
+    }
+
+    /// Counts the changes of its fold: rows of another number are built again.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Runs => runs::CODE,
+            Self::Usage => usage::CODE,
+            Self::Sessions => sessions::CODE,
+            Self::Keys => keys::CODE,
+        }
+    }
+
+    /// The streams it folds. What stands in others can not halt it.
+    #[must_use]
+    pub const fn reads(self) -> StreamKind {
+        match self {
+            Self::Runs | Self::Usage => StreamKind::Run,
+            Self::Sessions => StreamKind::Session,
+            Self::Keys => StreamKind::Key,
+        }
+    }
+
+    pub(crate) const fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Runs => &["runs"],
+            Self::Usage => &["usage_open", "usage_runs", "usage_days", "usage_minutes"],
+            Self::Sessions => &["sessions"],
+            Self::Keys => &["keys"],
+        }
+    }
+
+    /// Their definitions, with `{t}`, `{g}` and `{totals}` still to be filled in.
+    pub(crate) const fn definitions(self) -> &'static str {
+        match self {
+            Self::Runs => include_str!("sql/runs.sql"),
+            Self::Usage => include_str!("sql/usage.sql"),
+            Self::Sessions => include_str!("sql/sessions.sql"),
+            Self::Keys => include_str!("sql/keys.sql"),
+        }
+    }
+
+    /// Folds one commit of a stream that it reads into its rows.
+    pub(crate) fn fold(
+        self,
+        tables: Tables<'_>,
+        commit: &Decoded,
+        facts: &[Fact],
+    ) -> Result<(), FoldError> {
+        match self {
+            Self::Runs => runs::fold(tables, commit, facts),
+            Self::Usage => usage::fold(tables, commit, facts),
+            Self::Sessions => sessions::fold(tables, commit, facts),
+            Self::Keys => keys::fold(tables, commit, facts),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Name {
+    type Err = NotAName;
+
+    fn from_str(text: &str) -> Result<Self, NotAName> {
+        let found = Self::ALL.into_iter().find(|name| name.word() == text);
+        found.ok_or_else(|| NotAName(text.chars().take(80).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_reads_back() {
+        for name in Name::ALL {
+            assert_eq!(name.to_string().parse(), Ok(name));
+        }
+        assert!("run".parse::<Name>().is_err());
+    }
+}

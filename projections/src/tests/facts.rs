@@ -1,0 +1,170 @@
+//! Facts to fold, one of each kind.
+
+use events::id::{Place, RunId, SessionId};
+use events::json::Json;
+use events::message::{Body, Message, Role};
+use events::model_call::{Attempts, Class};
+use events::prompt::{Catalogue, Params};
+use events::quantity::{Instant, MicroUsd, Tokens};
+use events::record::{Actor, Hash, Position, Shard};
+use events::run::Event;
+use events::run::hold::{ClientAnswered, ClientAsked, ClientGone};
+use events::run::ledger::{
+    ToolAsked, ToolNo, ToolOutcome, ToolReceipt, ToolRefused, ToolRetried, ToolUnknown,
+};
+use events::run::life::{Finished, Outcome, Queued, Reason, Started};
+use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
+use events::run::step::{
+    CallNo, Charge, ModelAnswered, ModelAsked, ModelDelayed, ModelFailed, ModelUnknown, Stop,
+};
+use events::usage::{Price, Usage};
+use std::sync::Arc;
+
+/// 2023-11-14T22:13:20Z.
+pub(crate) const NOW: Instant = Instant(1_700_000_000_000_000);
+
+pub(crate) fn run(unique: u128) -> RunId {
+    RunId::new(Place::default(), unique)
+}
+
+pub(crate) fn session(unique: u128) -> SessionId {
+    SessionId::new(Place::default(), unique)
+}
+
+pub(crate) fn here(sequence: u64) -> Position {
+    Position { shard: Shard(0), sequence }
+}
+
+fn candidate(provider: &str, model: &str, price: Option<Price>) -> Candidate {
+    Candidate { provider: provider.into(), model: model.into(), price, output_max: Tokens(100) }
+}
+
+pub(crate) fn said(text: &str) -> Body {
+    Message::text(Role::User, text).body()
+}
+
+/// A priced model, and one without a price behind it.
+pub(crate) fn spec(project: &str, text: &str) -> Arc<Spec> {
+    let (input, output) = (MicroUsd(1_000_000), MicroUsd(2_000_000));
+    let price = Price { input, output, cached_input: None, cache_write: None };
+    Arc::new(Spec {
+        plane: Plane::Run,
+        delivery: Delivery::Live,
+        project: project.into(),
+        caller: Actor::Admin,
+        route: vec![candidate("openai", "one", Some(price)), candidate("local", "two", None)],
+        route_source: "call".into(),
+        tools: Catalogue::default(),
+        server_tools: vec!["clock_now".into()],
+        params: Params::default(),
+        input: vec![said(text)],
+        limits: Limits { steps_max: 6, ..Limits::default() },
+        logic: LOGIC,
+        input_hash: Hash([1; 32]),
+    })
+}
+
+pub(crate) fn queued() -> Event {
+    Event::Queued(Queued { spec: spec("default", "hi"), session: None })
+}
+
+pub(crate) fn started() -> Event {
+    Event::Started(Started { fence: None, history: vec![] })
+}
+
+pub(crate) fn asked(call: u32, step: u32, candidate: u32, reserved: Option<u64>) -> Event {
+    Event::ModelAsked(ModelAsked {
+        call: CallNo(call),
+        step,
+        candidate,
+        not_before: NOW,
+        request: Hash::default(),
+        reserved: reserved.map(MicroUsd),
+    })
+}
+
+pub(crate) fn used(prompt: u64, completion: u64, cost: Option<u64>) -> Usage {
+    Usage {
+        prompt: Some(Tokens(prompt)),
+        completion: Some(Tokens(completion)),
+        cost: cost.map(MicroUsd),
+        ..Usage::default()
+    }
+}
+
+pub(crate) fn answered(call: u32, usage: Usage) -> Event {
+    Event::ModelAnswered(ModelAnswered {
+        call: CallNo(call),
+        body: Message::text(Role::Assistant, "so").body(),
+        asks: vec![],
+        stop: Stop::End,
+        usage,
+        served_model: None,
+        request_id: None,
+    })
+}
+
+pub(crate) fn failed(call: u32, charge: Charge) -> Event {
+    Event::ModelFailed(ModelFailed {
+        call: CallNo(call),
+        class: Class::ServerError,
+        status: Some(500),
+        request_id: None,
+        hint: None,
+        charge,
+        handed_out: 0,
+        message: "boom".into(),
+        attempts: Attempts::default(),
+    })
+}
+
+pub(crate) fn unknown(call: u32, reserved: Option<u64>) -> Event {
+    let (call, reserved) = (CallNo(call), reserved.map(MicroUsd));
+    Event::ModelUnknown(ModelUnknown { call, reserved, attempts: Attempts::default() })
+}
+
+pub(crate) fn delayed(until: Instant) -> Event {
+    Event::ModelDelayed(ModelDelayed { until, candidate: 0 })
+}
+
+pub(crate) fn tool_asked(call: u32) -> Event {
+    Event::ToolAsked(ToolAsked {
+        call: ToolNo(call),
+        index: 0,
+        id: "c".into(),
+        name: "clock_now".into(),
+        arguments: Json::from_bytes(b"{}"),
+        class: ReplayClass::ReadOnly,
+    })
+}
+
+pub(crate) fn tool_unknown(call: u32) -> Event {
+    Event::ToolUnknown(ToolUnknown { call: ToolNo(call) })
+}
+
+/// Facts of tools that change nothing but where the row stands.
+pub(crate) fn other_tools() -> [Event; 3] {
+    let (call, outcome) = (ToolNo(0), ToolOutcome::Succeeded);
+    let (id, name, content) = (String::from("c"), String::from("t"), String::from("no"));
+    [
+        Event::ToolRetried(ToolRetried { call, attempt: 1 }),
+        Event::ToolReceipt(ToolReceipt { call, outcome, content: "done".into() }),
+        Event::ToolRefused(ToolRefused { index: 1, id, name, content }),
+    ]
+}
+
+pub(crate) fn client_asked(until: Instant) -> Event {
+    Event::ClientAsked(ClientAsked { calls: vec!["c".into()], until })
+}
+
+pub(crate) fn client_answered() -> Event {
+    Event::ClientAnswered(ClientAnswered { results: vec![] })
+}
+
+pub(crate) fn client_gone() -> Event {
+    Event::ClientGone(ClientGone { calls: vec!["c".into()] })
+}
+
+pub(crate) fn finished(outcome: Outcome, reason: Reason) -> Event {
+    Event::Finished(Finished { outcome, reason, detail: "why".into(), fence: None })
+}

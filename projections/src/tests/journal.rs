@@ -1,0 +1,320 @@
+//! A journal in memory, written by the real aggregates: each command is decided, folded and appended.
+
+use super::facts::{NOW, run, said, session, spec, used};
+use events::aggregate::{Aggregate, Wake};
+use events::id::{KeyId, Place, RunId, SessionId};
+use events::json::Json;
+use events::key::{self, Issued, Key};
+use events::message::{Message, Part, Role, ToolCall};
+use events::model_call::Class;
+use events::quantity::{Instant, Millis};
+use events::record::{
+    Boot, Commit, CommitId, Entry, Hash, JournalId, Payload, Position, StreamKey, Version,
+};
+use events::run::ledger::{self, Ask, Standing, ToolOutcome, Verdict};
+use events::run::life::Life;
+use events::run::spec::ReplayClass;
+use events::run::step::{Answer, CallNo, Charge, Failure, Settled, Stop};
+use events::run::{self as runs, Run};
+use events::session::{self as sessions, OnBusy, Session};
+use events::usage::Usage;
+use std::collections::BTreeMap;
+use store::{Append, Appended, Faults, Store, spill};
+
+/// Xorshift: the same seed gives the same journal.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, count: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % count
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[usize::try_from(self.below(from.len() as u64)).unwrap()].clone()
+    }
+}
+
+pub(crate) struct Journal {
+    pub(crate) store: Store,
+    pub(crate) now: Instant,
+    pub(crate) newest: u64,
+    pub(crate) runs: BTreeMap<RunId, runs::State>,
+    pub(crate) sessions: BTreeMap<SessionId, sessions::State>,
+    pub(crate) keys: BTreeMap<KeyId, key::State>,
+    ids: u128,
+}
+
+impl Journal {
+    pub(crate) fn new(journal: u128) -> Self {
+        Self::of(Store::memory(Boot(1), JournalId(journal), Faults::none()))
+    }
+
+    pub(crate) fn of(store: Store) -> Self {
+        let (runs, sessions, keys) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { store, now: NOW, newest: 0, runs, sessions, keys, ids: 0 }
+    }
+
+    pub(crate) fn end(&self) -> Position {
+        super::facts::here(self.newest)
+    }
+
+    fn draw(&mut self) -> u128 {
+        self.ids += 1;
+        self.ids
+    }
+
+    /// Appends entries as one commit.
+    pub(crate) async fn append(&mut self, stream: &StreamKey, entries: Vec<Entry>, wake: Wake) {
+        let expected = self.store.tail(stream).await.unwrap();
+        let (entries, blobs) = spill(entries);
+        let commit = Commit {
+            journal: self.store.journal(),
+            stream: stream.clone(),
+            first_version: Version(expected.version.0 + 1),
+            epoch: self.store.epoch(),
+            boot: self.store.boot(),
+            id: CommitId(self.draw()),
+            at: self.now,
+            causes: vec![],
+            prev: expected.hash,
+            entries,
+        };
+        let appended = self.store.append(Append { commit, expected, wake, blobs }).await;
+        let Appended::Appended { position, .. } = appended else { panic!("{appended:?}") };
+        self.newest = position.sequence;
+    }
+
+    async fn record<A: Aggregate>(
+        &mut self,
+        id: A::Id,
+        state: A::State,
+        events: &[A::Event],
+    ) -> A::State {
+        let after = events.iter().try_fold(state, A::evolve).unwrap();
+        if !events.is_empty() {
+            let entries = events.iter().map(|event| A::encode(event).unwrap()).collect();
+            self.append(&A::stream(&id), entries, A::wake(&after)).await;
+        }
+        after
+    }
+
+    pub(crate) async fn tell_run(&mut self, id: RunId, command: &runs::Command) {
+        let state = self.runs.remove(&id).unwrap_or_default();
+        let events = Run::decide(&state, command, self.now).unwrap();
+        let after = self.record::<Run>(id, state, &events).await;
+        self.runs.insert(id, after);
+    }
+
+    /// A new host of the run: what it owed is lost.
+    pub(crate) async fn wake_run(&mut self, id: RunId) {
+        let state = self.runs.remove(&id).unwrap();
+        let events = Run::awake(&state);
+        let after = self.record::<Run>(id, state, &events).await;
+        self.runs.insert(id, after);
+    }
+
+    pub(crate) async fn tell_session(&mut self, id: SessionId, command: &sessions::Command) {
+        let state = self.sessions.remove(&id).unwrap_or_default();
+        let events = Session::decide(&state, command, self.now).unwrap();
+        let after = self.record::<Session>(id, state, &events).await;
+        self.sessions.insert(id, after);
+    }
+
+    pub(crate) async fn tell_key(&mut self, id: KeyId, command: &key::Command) {
+        let state = self.keys.remove(&id).unwrap_or_default();
+        let events = Key::decide(&state, command, self.now).unwrap();
+        let after = self.record::<Key>(id, state, &events).await;
+        self.keys.insert(id, after);
+    }
+
+    pub(crate) async fn open_run(&mut self, id: RunId, text: &str) {
+        let spec = spec("default", text);
+        self.tell_run(id, &runs::Command::Open { spec, session: None, grant: None }).await;
+    }
+
+    /// An entry of a kind that no build knows, in the stream of a run.
+    pub(crate) async fn append_stranger(&mut self, id: RunId) {
+        let payload = Payload::Inline(vec![1, 2, 3].into());
+        let entry = Entry { kind: 9_999, schema: 1, seal: None, payload };
+        self.append(&Run::stream(&id), vec![entry], Wake::OnCommand).await;
+    }
+
+    /// As many random moves as asked for; each is legal.
+    pub(crate) async fn wander(&mut self, dice: &mut Dice, moves: u32) {
+        for _ in 0..moves {
+            let pause = dice.below(90_000_000).cast_signed();
+            self.now = Instant(self.now.0 + pause);
+            match dice.below(20) {
+                0 | 1 => {
+                    let id = run(self.draw());
+                    let project = dice.pick(&["default", "other"]);
+                    let spec = spec(project, "alone");
+                    let open = runs::Command::Open { spec, session: None, grant: None };
+                    self.tell_run(id, &open).await;
+                }
+                2 | 3 => self.submit(dice).await,
+                4 => self.turn_key(dice).await,
+                5..=7 => self.hand_over(dice).await,
+                _ => self.step(dice).await,
+            }
+        }
+    }
+
+    async fn submit(&mut self, dice: &mut Dice) {
+        let id = session(u128::from(dice.below(5)));
+        let waiting = self.sessions.get(&id).map_or(0, |state| state.inbox.len());
+        if waiting < 3 {
+            let (run, spec) = (run(self.draw()), spec("default", "in a session"));
+            let on_busy = OnBusy::Queue;
+            self.tell_session(id, &sessions::Command::Submit { run, spec, on_busy, seen: None })
+                .await;
+        } else {
+            let (parent, id) = (id, session(1_000 + self.draw()));
+            let messages = self.sessions[&parent].messages.clone();
+            let at = u32::try_from(messages.len()).unwrap();
+            let project = String::from("default");
+            let by = events::record::Actor::Admin;
+            self.tell_session(id, &sessions::Command::Fork { parent, at, messages, project, by })
+                .await;
+        }
+    }
+
+    async fn turn_key(&mut self, dice: &mut Dice) {
+        let id = KeyId::new(Place::default(), u128::from(dice.below(6)));
+        let command = if self.keys.contains_key(&id) {
+            key::Command::Revoke
+        } else {
+            let role = dice.pick(&[key::Role::Reader, key::Role::Runner, key::Role::Admin]);
+            key::Command::Issue(Issued { name: id.to_string(), role, hash: Hash([7; 32]) })
+        };
+        self.tell_key(id, &command).await;
+    }
+
+    /// Opens the run that holds a session's lock, or takes its end back.
+    async fn hand_over(&mut self, dice: &mut Dice) {
+        let locked: Vec<_> = self
+            .sessions
+            .iter()
+            .filter_map(|(id, state)| Some((*id, state.lock.clone()?, state.history())))
+            .collect();
+        if locked.is_empty() {
+            return;
+        }
+        let (id, lock, history) = dice.pick(&locked);
+        let end = self.runs.get(&lock.run).and_then(runs::State::ended).cloned();
+        match end {
+            None => {
+                let grant = Some(runs::Grant { fence: lock.fence, history });
+                let (spec, session) = (lock.spec.clone(), Some(id));
+                self.tell_run(lock.run, &runs::Command::Open { spec, session, grant }).await;
+            }
+            Some(end) => {
+                let messages = self.runs[&lock.run].transcript.clone();
+                let (run, fence, outcome) = (lock.run, lock.fence, end.outcome);
+                let ended = sessions::Command::RunEnded { run, fence, outcome, messages };
+                self.tell_session(id, &ended).await;
+            }
+        }
+    }
+
+    /// Lets something happen to a run that has not ended.
+    async fn step(&mut self, dice: &mut Dice) {
+        let alive: Vec<RunId> = self
+            .runs
+            .iter()
+            .filter(|(_, state)| state.life == Life::Running)
+            .map(|(id, _)| *id)
+            .collect();
+        if alive.is_empty() {
+            return;
+        }
+        let id = dice.pick(&alive);
+        let state = &self.runs[&id];
+        if dice.below(12) == 0 {
+            return self.wake_run(id).await;
+        }
+        if dice.below(25) == 0 {
+            return self.tell_run(id, &runs::Command::Stop).await;
+        }
+        let open = state.tools.iter().find_map(|one| match (one.call, &one.standing) {
+            (Some(call), Standing::Open { attempt }) => Some((call, *attempt)),
+            (None | Some(_), _) => None,
+        });
+        let command = match (&state.model, open, &state.held) {
+            (Some(open), _, _) => {
+                runs::Command::Model { call: open.asked.call, outcome: outcome(dice) }
+            }
+            (None, Some((call, attempt)), _) => {
+                let done = ledger::Settled::Receipt(ToolOutcome::Succeeded, "done".into());
+                let outcome = dice.pick(&[done.clone(), done, ledger::Settled::Lost]);
+                runs::Command::Tool { call, attempt, outcome }
+            }
+            (None, None, Some(held)) => {
+                let result = |id: &String| Message::tool_result(id, "42".into()).body();
+                let answer = runs::Command::ClientAnswer {
+                    results: held.calls.iter().map(result).collect(),
+                };
+                dice.pick(&[answer.clone(), answer, runs::Command::ClientGone])
+            }
+            (None, None, None) => {
+                let until = state.delayed.as_ref().map(|delayed| delayed.until);
+                self.now = self.now.max(until.unwrap_or_default());
+                runs::Command::Due
+            }
+        };
+        self.tell_run(id, &command).await;
+    }
+}
+
+fn outcome(dice: &mut Dice) -> Settled {
+    if dice.below(8) == 0 {
+        return Settled::Lost;
+    }
+    if dice.below(3) == 0 {
+        return Settled::Failed(Failure {
+            class: dice.pick(&[Class::ServerError, Class::RateLimited, Class::ContextOverflow]),
+            status: Some(500),
+            request_id: None,
+            hint: dice.pick(&[None, Some(Millis(60_000))]),
+            charge: dice.pick(&[Charge::Nothing, Charge::Reserved]),
+            handed_out: 0,
+            message: "boom".into(),
+        });
+    }
+    let class = ReplayClass::Idempotent;
+    let verdicts = [
+        vec![],
+        vec![Verdict::Server(class)],
+        vec![Verdict::Server(ReplayClass::Effectful), Verdict::Server(class)],
+        vec![Verdict::Client, Verdict::Refused("no such tool".into())],
+    ];
+    let asks: Vec<Ask> = dice.pick(&verdicts).into_iter().enumerate().map(ask).collect();
+    let stop = if asks.is_empty() { Stop::End } else { Stop::ToolCalls };
+    let call = |ask: &Ask| {
+        let (id, name) = (ask.id.clone(), ask.name.clone());
+        Part::ToolCall(ToolCall { id, name, arguments: "{}".into() })
+    };
+    let parts = asks.iter().map(call).collect();
+    let body = Message { role: Role::Assistant, name: None, parts }.body();
+    let usage = dice.pick(&[Usage::default(), used(10, 5, None), used(70, 9, Some(33))]);
+    Settled::Answered(Answer { body, asks, stop, usage, served_model: None, request_id: None })
+}
+
+fn ask((index, verdict): (usize, Verdict)) -> Ask {
+    let (id, name) = (format!("c{index}"), String::from("clock_now"));
+    Ask { id, name, arguments: Json::from_bytes(b"{}"), verdict }
+}
+
+/// A call's number, for tests that settle it by hand.
+pub(crate) fn answer(call: u32, usage: Usage) -> runs::Command {
+    let (body, stop) = (said("so"), Stop::End);
+    let answer = Answer { body, asks: vec![], stop, usage, served_model: None, request_id: None };
+    runs::Command::Model { call: CallNo(call), outcome: Settled::Answered(answer) }
+}

@@ -1,0 +1,189 @@
+//! Folding again: by command, after another fold, and after another history.
+
+use super::facts::{here, run, used};
+use super::journal::{Dice, Journal, answer};
+use super::recorder::Recorder;
+use super::views::{Folder, LONG, Rows, caught_up, during, in_state, rows, state};
+use crate::runner::Build;
+use crate::{Name, RebuildError, State};
+use std::sync::{Arc, Mutex};
+
+/// Rows without where they came from: two histories of the same facts differ only there.
+fn tables(rows: Rows) -> Rows {
+    rows.into_iter().filter(|(table, _)| !table.starts_with('(')).collect()
+}
+
+#[tokio::test]
+async fn rebuilt_equals_live() {
+    for seed in 20..23 {
+        let (mut journal, folder) = (Journal::new(seed.into()), Folder::new());
+        let mut dice = Dice::new(seed);
+        let (handle, runner) = folder.start(&journal.store).await;
+        during(runner, async {
+            // Live: in many small batches.
+            for _ in 0..20 {
+                journal.wander(&mut dice, 30).await;
+                caught_up(&handle, journal.end()).await;
+            }
+            let live = rows(&folder.path());
+            for name in Name::ALL {
+                let told = Arc::new(Mutex::new(vec![]));
+                let sink = Arc::clone(&told);
+                let progress = move |done, total| sink.lock().unwrap().push((done, total));
+                let rebuilt = handle.rebuild(name, progress).await.unwrap();
+                assert_eq!(rebuilt.position, journal.end());
+                let total = journal.store.stats().await.unwrap().entries;
+                let told = told.lock().unwrap().clone();
+                assert_eq!((told[0], *told.last().unwrap()), ((0, total), (total, total)));
+                assert_eq!((told.is_sorted(), rebuilt.events), (true, total));
+            }
+            assert_eq!(rows(&folder.path()), live);
+            // And they go on being live.
+            journal.wander(&mut dice, 50).await;
+            caught_up(&handle, journal.end()).await;
+        })
+        .await;
+        assert_eq!(rows(&folder.path()), Folder::new().follow(&journal).await);
+    }
+}
+
+#[tokio::test]
+async fn a_rebuild_beside_writers_loses_and_doubles_nothing() {
+    let (mut journal, folder) = (Journal::new(24), Folder::new());
+    let mut dice = Dice::new(24);
+    journal.wander(&mut dice, 600).await;
+    let (handle, runner) = folder.start(&journal.store).await;
+    during(runner, async {
+        let rebuilds = async {
+            for name in Name::ALL {
+                handle.rebuild(name, |_, _| {}).await.unwrap();
+            }
+        };
+        let writes = async {
+            for _ in 0..200 {
+                journal.wander(&mut dice, 3).await;
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::join!(rebuilds, writes);
+        caught_up(&handle, journal.end()).await;
+    })
+    .await;
+    assert_eq!(rows(&folder.path()), Folder::new().follow(&journal).await);
+}
+
+#[tokio::test]
+async fn a_rebuild_that_meets_what_it_can_not_read_leaves_the_old_rows() {
+    let (mut journal, folder) = (Journal::new(25), Folder::new());
+    journal.open_run(run(1), "hi").await;
+    journal.append_stranger(run(1)).await;
+    let (handle, runner) = folder.start(&journal.store).await;
+    during(runner, async {
+        in_state(&handle, Name::Runs, |state| matches!(state, State::Halted { .. })).await;
+        let before = rows(&folder.path());
+        let rebuilt = handle.rebuild(Name::Runs, |_, _| {}).await;
+        assert!(matches!(&rebuilt, Err(RebuildError::Halted { at, .. }) if *at == here(2)));
+        assert_eq!(rows(&folder.path()), before);
+        assert!(matches!(state(&handle, Name::Runs), State::Halted { at, .. } if at == here(2)));
+        assert!(handle.run(run(1)).await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_fold_serves_the_old_rows_until_it_has_its_own() {
+    let (mut journal, folder) = (Journal::new(26), Folder::new());
+    journal.wander(&mut Dice::new(26), 300).await;
+    let whole = folder.follow(&journal).await;
+    // As an older fold would have left it: a row that the new one does not make.
+    let connection = rusqlite::Connection::open(folder.path()).unwrap();
+    connection.execute("UPDATE sessions SET title = 'old'", []).unwrap();
+    drop(connection);
+
+    let code = |name: Name| name.code() + u32::from(name == Name::Sessions);
+    let build = Build { code, ..Build::THIS };
+    let (handle, runner) = folder.start_as(&journal.store, build).await;
+    assert_eq!(state(&handle, Name::Runs), State::Running);
+    assert_eq!(state(&handle, Name::Sessions), State::Rebuilding);
+    let page = handle.sessions(crate::sessions::Query::default()).await.unwrap();
+    assert!(page.rows.iter().all(|row| row.title.as_deref() == Some("old")));
+    during(runner, in_state(&handle, Name::Sessions, |state| *state == State::Running)).await;
+    assert_eq!(rows(&folder.path()), whole);
+    // The number was kept with the rows: the next start of that build has nothing to do.
+    let (handle, _runner) = folder.start_as(&journal.store, build).await;
+    assert_eq!(state(&handle, Name::Sessions), State::Running);
+}
+
+/// A copy that was put back: the rows speak of commits that never were.
+#[tokio::test]
+async fn a_restored_journal_is_folded_from_the_start() {
+    let folder = Folder::new();
+    let mut long = Journal::new(27);
+    long.wander(&mut Dice::new(27), 300).await;
+    folder.follow(&long).await;
+
+    let mut short = Journal::new(27);
+    short.wander(&mut Dice::new(28), 40).await;
+    assert!(short.newest < long.newest);
+    let (handle, runner) = folder.start(&short.store).await;
+    assert_eq!(state(&handle, Name::Runs), State::Rebuilding);
+    during(runner, async {
+        caught_up(&handle, short.end()).await;
+        assert_eq!(state(&handle, Name::Runs), State::Running);
+    })
+    .await;
+    let whole = Folder::new().follow(&short).await;
+    assert_eq!(rows(&folder.path()), whole);
+
+    // It grows past the cursor, and is put back to another copy that is longer still: only the hash tells.
+    let mut other = Journal::new(27);
+    other.wander(&mut Dice::new(29), 400).await;
+    assert!(other.newest > short.newest);
+    assert_eq!(folder.follow(&other).await, Folder::new().follow(&other).await);
+
+    // Another journal with the very same facts.
+    let mut foreign = Journal::new(30);
+    foreign.wander(&mut Dice::new(29), 400).await;
+    let (handle, _runner) = folder.start(&foreign.store).await;
+    assert_eq!(state(&handle, Name::Runs), State::Rebuilding);
+    let renewed = folder.follow(&foreign).await;
+    assert_eq!(tables(renewed), tables(Folder::new().follow(&other).await));
+}
+
+#[tokio::test]
+async fn rebuilds_are_asked_for_within_bounds_and_end_with_the_runner() {
+    let (mut journal, folder) = (Journal::new(31), Folder::new());
+    journal.open_run(run(1), "hi").await;
+    journal.tell_run(run(1), &answer(0, used(1, 1, None))).await;
+    let (handle, runner) = folder.start(&journal.store).await;
+    let waiting: Vec<_> = (0..crate::rebuild::REQUESTS_MAX)
+        .map(|_| Box::pin(handle.rebuild(Name::Runs, |_, _| {})))
+        .collect();
+    let mut waiting = futures_util::future::join_all(waiting);
+    assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
+    let refused = handle.rebuild(Name::Runs, |_, _| {}).await;
+    assert!(matches!(refused, Err(RebuildError::Busy)), "{refused:?}");
+    drop(runner);
+    let all = tokio::time::timeout(LONG, waiting).await.unwrap();
+    assert!(all.iter().all(|one| matches!(one, Err(RebuildError::Stopped))), "{all:?}");
+}
+
+/// What is folded again has happened before: nobody may be told of it a second time.
+#[tokio::test]
+async fn a_rebuild_touches_no_metric() {
+    let (mut journal, folder) = (Journal::new(32), Folder::new());
+    journal.wander(&mut Dice::new(32), 100).await;
+    let recorder = Recorder::default();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let (handle, runner) = folder.start(&journal.store).await;
+    during(runner, async {
+        caught_up(&handle, journal.end()).await;
+        let before = recorder.touched();
+        assert!(before > 0, "following itself is measured");
+        for name in Name::ALL {
+            handle.rebuild(name, |_, _| {}).await.unwrap();
+        }
+        assert_eq!(recorder.touched(), before);
+    })
+    .await;
+}

@@ -1,0 +1,176 @@
+//! How sums are kept and asked for.
+
+use super::{
+    By, DAY_MICROS, Day, Key, Line, MINUTE_MICROS, Open, Summary, Totals, WINDOW_HOURS_MAX, evolve,
+};
+use crate::Name;
+use crate::batch::Decoded;
+use crate::calls::Served;
+use crate::column::{Cells, marks, packed, text, totals, totals_sum, totals_upsert};
+use crate::reader::{ROWS_MAX, stands_at};
+use crate::tables::Tables;
+use crate::writer::FoldError;
+use events::aggregate::IllegalEvent;
+use events::catalogue::Fact;
+use events::id::RunId;
+use events::quantity::Instant;
+use events::usage::Total;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+
+fn open(tables: Tables<'_>, run: &str) -> rusqlite::Result<Option<Open>> {
+    let select = "SELECT project, caller, pending FROM {t}usage_open WHERE run = ?";
+    let read = |row: &rusqlite::Row<'_>| {
+        let mut cells = Cells::of(row);
+        let (project, caller) = (cells.take()?, cells.actor()?);
+        Ok(Open { project, caller, calls: cells.packed_maybe()?.unwrap_or_default() })
+    };
+    tables.statement(select)?.query_row([run], read).optional()
+}
+
+fn keep(tables: Tables<'_>, run: &str, open: Option<&Open>) -> rusqlite::Result<()> {
+    let Some(open) = open else {
+        tables.statement("DELETE FROM {t}usage_open WHERE run = ?")?.execute([run])?;
+        return Ok(());
+    };
+    let calls = packed(&open.calls)?;
+    let mut insert =
+        tables.statement("INSERT OR REPLACE INTO {t}usage_open VALUES (?, ?, ?, ?)")?;
+    insert.execute(params![run, open.project, open.caller.to_string(), calls])?;
+    Ok(())
+}
+
+fn add(
+    tables: Tables<'_>,
+    table: &str,
+    key: impl IntoIterator<Item = Value>,
+    total: &Total,
+) -> rusqlite::Result<()> {
+    let values: Vec<Value> = key.into_iter().chain(totals(total)).collect();
+    let upsert = format!(
+        "INSERT INTO {{t}}{table} VALUES ({}) ON CONFLICT DO UPDATE SET {}",
+        marks(values.len()),
+        totals_upsert()
+    );
+    tables.statement(&upsert)?.execute(params_from_iter(values))?;
+    Ok(())
+}
+
+pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Result<(), FoldError> {
+    let run = commit.stream.id();
+    let mut now = open(tables, run)?;
+    for fact in facts {
+        let event = match fact {
+            Fact::Run(event) => event,
+            Fact::Session(_) | Fact::Key(_) | Fact::Probe => {
+                let before = format!("the name of stream {}", commit.stream);
+                return Err(IllegalEvent { event: fact.name().to_owned(), before }.into());
+            }
+        };
+        let owner = now.as_ref().map(|open| (text(&open.project), text(open.caller)));
+        let step = evolve(now, event)?;
+        now = step.open;
+        if let (Some((served, settled)), Some((project, caller))) = (step.settled, owner) {
+            let mut total = Total::default();
+            settled.count(&mut total);
+            let (provider, model) = (text(served.provider), text(served.model));
+            let (day, minute) = (Day::of(commit.at).0, commit.at.0.div_euclid(MINUTE_MICROS));
+            let (day, minute) = (Value::Integer(day), Value::Integer(minute));
+            let of_run = [text(run), provider.clone(), model.clone()];
+            let of_day = [day, project, provider.clone(), model.clone(), caller];
+            add(tables, "usage_runs", of_run, &total)?;
+            add(tables, "usage_days", of_day, &total)?;
+            add(tables, "usage_minutes", [minute, provider, model], &total)?;
+        }
+    }
+    keep(tables, run, now.as_ref())?;
+    Ok(())
+}
+
+fn key(by: By, cells: &mut Cells<'_>) -> rusqlite::Result<Key> {
+    Ok(match by {
+        By::Run => Key::Run(cells.parse()?),
+        By::Project => Key::Project(cells.take()?),
+        By::Provider => Key::Provider(cells.take()?),
+        By::Model => Key::Model(Served { provider: cells.take()?, model: cells.take()? }),
+        By::Caller => Key::Caller(cells.actor()?),
+        By::Day => Key::Day(Day(cells.take()?)),
+    })
+}
+
+/// The columns of the property, and the order of its lines.
+const fn columns(by: By) -> (&'static str, &'static str) {
+    let dearest = "cost DESC NULLS LAST, calls DESC, 1, 2";
+    match by {
+        By::Run => ("run", dearest),
+        By::Project => ("project", dearest),
+        By::Provider => ("provider", dearest),
+        By::Model => ("provider, model", dearest),
+        By::Caller => ("caller", dearest),
+        By::Day => ("day", "day DESC"),
+    }
+}
+
+/// Lines of a table by a property, where a condition with these values holds; and how many there are.
+fn lines(
+    connection: &Connection,
+    by: By,
+    from: &str,
+    values: &[Value],
+) -> rusqlite::Result<(Vec<Line>, u64)> {
+    let (columns, order) = columns(by);
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {columns}, {}, COUNT(*) OVER () FROM {from} GROUP BY {columns} \
+         ORDER BY {order} LIMIT {ROWS_MAX}",
+        totals_sum()
+    ))?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let mut cells = Cells::of(row);
+        let line = Line { key: key(by, &mut cells)?, total: cells.total()? };
+        Ok((line, cells.unsigned()?))
+    };
+    let found = statement.query_map(params_from_iter(values), read)?;
+    let found: Vec<(Line, u64)> = found.collect::<rusqlite::Result<_>>()?;
+    let count = found.first().map_or(0, |(_, count)| *count);
+    Ok((found.into_iter().map(|(line, _)| line).collect(), count))
+}
+
+fn sum(connection: &Connection, from: &str, values: &[Value]) -> rusqlite::Result<Total> {
+    let sum = format!("SELECT {} FROM {from}", totals_sum());
+    let mut statement = connection.prepare_cached(&sum)?;
+    statement.query_row(params_from_iter(values), |row| Cells::of(row).total())
+}
+
+pub(crate) fn total(connection: &Connection, by: By) -> rusqlite::Result<Totals> {
+    let from = match by {
+        By::Run => "usage_runs",
+        By::Project | By::Provider | By::Model | By::Caller | By::Day => "usage_days",
+    };
+    let (lines, count) = lines(connection, by, from, &[])?;
+    let shown = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+    let (left_off, all) = (count.saturating_sub(shown), sum(connection, from, &[])?);
+    Ok(Totals { lines, left_off, all, at: stands_at(connection, Name::Usage)? })
+}
+
+pub(crate) fn of_run(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<Line>> {
+    Ok(lines(connection, By::Model, "usage_runs WHERE run = ?", &[text(run)])?.0)
+}
+
+pub(crate) fn summary(
+    connection: &Connection,
+    window_hours: u32,
+    now: Instant,
+) -> rusqlite::Result<Summary> {
+    let hours = i64::from(window_hours.clamp(1, WINDOW_HOURS_MAX));
+    let first = now.0.saturating_sub(hours * (DAY_MICROS / 24)).div_euclid(MINUTE_MICROS);
+    let last = now.0.div_euclid(MINUTE_MICROS);
+    let from = "usage_minutes WHERE minute BETWEEN ? AND ?";
+    let window = [Value::Integer(first), Value::Integer(last)];
+    Ok(Summary {
+        since: Instant(first.saturating_mul(MINUTE_MICROS)),
+        all: sum(connection, from, &window)?,
+        by_model: lines(connection, By::Model, from, &window)?.0,
+        by_provider: lines(connection, By::Provider, from, &window)?.0,
+        at: stands_at(connection, Name::Usage)?,
+    })
+}

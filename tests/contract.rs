@@ -1,0 +1,3 @@
+//! Suites that every backend of a contract must pass, the same for each.
+
+mod store;

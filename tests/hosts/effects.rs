@@ -1,0 +1,112 @@
+//! What a stream owes is started once in a host's life, stopped when it is owed no more, and never left without an
+//! end: a panic, a lost host and a fault on purpose all close their intent.
+
+use super::probe::{Command, How, Id, Rig, Work, undecided};
+use actors::order::NoDecision;
+use store::{Fault, Faults, Point};
+
+#[tokio::test]
+async fn an_effect_is_started_once_and_its_outcome_recorded() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Wait)).await;
+    for _ in 0..5 {
+        rig.granted(1, Command::Add(1)).await;
+    }
+    rig.granted(1, Command::Open(Work::Quick)).await;
+    rig.until(1, |state| state.closed == [(1, How::Done)]).await;
+    assert_eq!(rig.world.has_started(2).await, [(Id(1), 0), (Id(1), 1)]);
+    rig.world.free.send_replace(true);
+    rig.until(1, |state| state.open.is_empty()).await;
+    assert_eq!(rig.world.has_started(2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn the_outcome_of_an_effect_belongs_to_the_work_that_asked_for_it() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Quick)).await;
+    rig.until(1, |state| state.open.is_empty()).await;
+    let log = rig.log(1).await;
+    let cause = log[1].commit.causes[0];
+    assert_eq!((cause.correlation, cause.actor), (5, events::record::Actor::Node));
+}
+
+#[tokio::test]
+async fn an_effect_that_is_owed_no_more_is_aborted() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Wait)).await;
+    rig.world.has_started(1).await;
+    rig.granted(1, Command::Close(0, How::Dropped)).await;
+    // The host sleeps only when nothing runs.
+    rig.live(0).await;
+    assert_eq!(*rig.world.aborted.lock().unwrap(), [(Id(1), 0)]);
+    assert_eq!(rig.folded(1).await.closed, [(0, How::Dropped)]);
+}
+
+#[tokio::test]
+async fn an_effect_that_panics_is_recorded_as_lost() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Panic)).await;
+    let state = rig.until(1, |state| state.open.is_empty()).await;
+    assert_eq!(state.closed, [(0, How::Died)]);
+}
+
+#[tokio::test]
+async fn a_fault_around_an_effect_ends_it_without_its_word() {
+    for (point, fault, started) in [
+        (Point::BeforeEffect, Fault::Fail, 0),
+        (Point::BeforeEffect, Fault::LoseReply, 1),
+        (Point::AfterEffect, Fault::LoseReply, 1),
+    ] {
+        let rig = Rig::with(Faults::once(point, 1, fault)).await;
+        rig.granted(1, Command::Open(Work::Quick)).await;
+        let state = rig.until(1, |state| state.open.is_empty()).await;
+        assert_eq!(state.closed, [(0, How::Died)], "{point:?} {fault}");
+        assert_eq!(rig.world.started.borrow().len(), started, "{point:?} {fault}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_is_not_put_to_sleep_while_an_effect_runs() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Wait)).await;
+    // Another stream comes and goes meanwhile.
+    rig.granted(2, Command::Add(1)).await;
+    rig.live(1).await;
+    assert!(rig.world.aborted.lock().unwrap().is_empty());
+    rig.world.free.send_replace(true);
+    rig.live(0).await;
+    assert_eq!(rig.folded(1).await.closed, [(0, How::Done)]);
+}
+
+#[tokio::test]
+async fn what_a_former_incarnation_left_open_is_closed_by_the_next_and_asked_again_under_a_new_id()
+{
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Again)).await;
+    rig.world.has_started(1).await;
+    // The host falls with its effect in flight; nobody sends another command.
+    assert_eq!(undecided(rig.ask(1, Command::Panic).await), NoDecision::Lost);
+    assert_eq!(rig.world.has_started(2).await, [(Id(1), 0), (Id(1), 1)]);
+    assert_eq!(*rig.world.aborted.lock().unwrap(), [(Id(1), 0)]);
+    rig.world.free.send_replace(true);
+    let state = rig.until(1, |state| state.open.is_empty()).await;
+    assert_eq!(state.closed, [(0, How::Unknown), (1, How::Done)]);
+    assert_eq!(rig.folded(1).await, state);
+}
+
+#[tokio::test]
+async fn an_outcome_that_settles_nothing_ends_the_host_and_the_next_one_closes_the_intent() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Stubborn)).await;
+    let state = rig.until(1, |state| state.open.is_empty()).await;
+    assert_eq!(state.closed, [(0, How::Unknown)]);
+}
+
+#[tokio::test]
+async fn a_host_that_finds_nothing_open_writes_nothing() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Add(1)).await;
+    let rig = rig.restart().await;
+    assert_eq!(rig.state(1).await.sum, 1);
+    assert_eq!(rig.log(1).await.len(), 1);
+}

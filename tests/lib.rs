@@ -1,0 +1,8 @@
+//! What stories share: a real node in a process of its own, spoken to over HTTP, killed when the story says so.
+//!
+//! Nothing here waits for a time: each wait is for a state that shows, with a deadline.
+
+pub mod process;
+pub mod sse;
+
+pub use process::{ADMIN_KEY, Node};

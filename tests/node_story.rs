@@ -1,0 +1,112 @@
+//! One node as its operator meets it: keys and roles, a second process, a drill, a drain.
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tests::Node;
+use tests::process::{answer, json as body};
+
+async fn key(node: &Node, role: &str) -> (String, String) {
+    let (status, made) = node.post("/v1/keys", &json!({"name": role, "role": role})).await;
+    assert_eq!(status, 201, "{made}");
+    (made["id"].as_str().unwrap().to_owned(), made["key"].as_str().unwrap().to_owned())
+}
+
+async fn with(node: &Node, key: &str, method: Method, path: &str, sent: &Value) -> (u16, Value) {
+    let request = Client::new().request(method, format!("{}{path}", node.url)).bearer_auth(key);
+    answer(body(request, sent)).await
+}
+
+#[tokio::test]
+async fn each_role_may_what_the_table_says_and_a_revoked_key_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Node::demo(folder.path()).await;
+    let run = json!({"input": "hello"});
+    let (id, reader) = key(&node, "reader").await;
+    let (_, runner) = key(&node, "runner").await;
+    for (key, method, path, status) in [
+        (&reader, Method::GET, "/v1/runs", 200),
+        (&reader, Method::POST, "/v1/runs", 403),
+        (&runner, Method::POST, "/v1/runs", 202),
+        (&runner, Method::GET, "/v1/keys", 403),
+        (&"nonsense".to_owned(), Method::GET, "/v1/runs", 401),
+    ] {
+        let (got, told) = with(&node, key, method, path, &run).await;
+        assert_eq!(got, status, "{path}: {told}");
+    }
+    // A key outlives its node's restart; a revoked one does not come back.
+    assert_eq!(answer(node.ask(Method::DELETE, &format!("/v1/keys/{id}"))).await.0, 204);
+    assert_eq!(with(&node, &reader, Method::GET, "/v1/runs", &Value::Null).await.0, 401);
+    node.kill();
+    let node = Node::demo(folder.path()).await;
+    assert_eq!(with(&node, &runner, Method::GET, "/v1/runs", &Value::Null).await.0, 200);
+    assert_eq!(with(&node, &reader, Method::GET, "/v1/runs", &Value::Null).await.0, 401);
+    // No secret stands anywhere in the folder.
+    let journal = std::fs::read(folder.path().join("journal.db")).unwrap();
+    let wal = std::fs::read(folder.path().join("journal.db-wal")).unwrap_or_default();
+    for bytes in [journal, wal, node.log().into_bytes()] {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(&runner) && !text.contains(tests::ADMIN_KEY));
+    }
+}
+
+#[tokio::test]
+async fn without_a_key_only_health_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::demo(folder.path()).await;
+    for (path, status) in [("/health", 200), ("/health/ready", 200), ("/v1/models", 401), ("/metrics", 401), ("/nowhere", 404)] {
+        let got = Client::new().get(format!("{}{path}", node.url)).send().await.unwrap();
+        assert_eq!(got.status().as_u16(), status, "{path}");
+        assert!(got.headers().contains_key("x-request-id"), "{path}");
+    }
+    let metrics = node.ask(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    assert!(metrics.contains("piton_http_requests_total"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_second_process_on_the_same_folder_is_refused_with_the_first_ones_pid() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::demo(folder.path()).await;
+    let (status, told) = Node::refused(folder.path(), &["--demo"]).await;
+    assert!(!status.success());
+    assert!(told.contains(&node.pid().to_string()), "{told}");
+}
+
+#[tokio::test]
+async fn a_drill_needs_its_marker_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, told) = Node::refused(folder.path(), &["--demo", "--faults", "before_reply:1:kill"]).await;
+    assert_eq!(status.code(), Some(3), "{told}");
+    assert!(told.contains("FAULTS-ALLOWED"), "{told}");
+}
+
+#[tokio::test]
+async fn a_drain_lets_what_is_in_flight_finish() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Node::demo(folder.path()).await;
+    let request = json!({"model": "demo", "messages": [{"role": "user", "content": "slow 20"}]});
+    let asked = body(node.ask(Method::POST, "/v1/chat/completions"), &request);
+    let answer = tokio::spawn(async move { answer(asked).await });
+    tests::process::wait_for("the run is at work", || async {
+        let (_, health) = node.get("/health/detailed").await;
+        (health["actors"]["runs_live"].as_u64()? > 0).then_some(())
+    })
+    .await;
+    let status = node.stop().await;
+    assert!(status.success(), "{}", node.log());
+    assert_eq!(answer.await.unwrap().0, 200, "no request fails in a drain");
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), &["--demo"], &[("PITON_LIMITS_MAX_CONNECTIONS", "4")]).await;
+    let address = node.url.strip_prefix("http://").unwrap().to_owned();
+    let held: Vec<_> = (0..8).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
+    let refused = tests::process::wait_for("somebody is refused", || async {
+        let got = Client::builder().pool_max_idle_per_host(0).build().unwrap().get(format!("{}/health", node.url)).send().await.ok()?;
+        (got.status() == 429).then_some(got)
+    })
+    .await;
+    assert_eq!(refused.headers()["retry-after"], "1");
+    drop(held);
+}
