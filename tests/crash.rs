@@ -34,7 +34,7 @@ async fn crash(point: &str, nth: u32, input: &str) -> bool {
         let fault_never_came = async { ended(&node).await };
         let url = node.url.clone();
         async move {
-            match reqwest::get(format!("{url}/health")).await {
+            match tests::process::client().get(format!("{url}/health")).send().await {
                 Err(_) => Some(true),
                 Ok(_) => fault_never_came.await.then_some(false),
             }

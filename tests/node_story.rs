@@ -1,9 +1,9 @@
 //! One node as its operator meets it: keys and roles, a second process, a drill, a drain.
 
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tests::Node;
-use tests::process::{answer, json as body};
+use tests::process::{answer, client, json as body};
 
 async fn key(node: &Node, role: &str) -> (String, String) {
     let (status, made) = node.post("/v1/keys", &json!({"name": role, "role": role})).await;
@@ -12,7 +12,7 @@ async fn key(node: &Node, role: &str) -> (String, String) {
 }
 
 async fn with(node: &Node, key: &str, method: Method, path: &str, sent: &Value) -> (u16, Value) {
-    let request = Client::new().request(method, format!("{}{path}", node.url)).bearer_auth(key);
+    let request = client().request(method, format!("{}{path}", node.url)).bearer_auth(key);
     answer(body(request, sent)).await
 }
 
@@ -54,7 +54,7 @@ async fn without_a_key_only_health_answers() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::demo(folder.path()).await;
     for (path, status) in [("/health", 200), ("/health/ready", 200), ("/v1/models", 401), ("/metrics", 401), ("/nowhere", 404)] {
-        let got = Client::new().get(format!("{}{path}", node.url)).send().await.unwrap();
+        let got = client().get(format!("{}{path}", node.url)).send().await.unwrap();
         assert_eq!(got.status().as_u16(), status, "{path}");
         assert!(got.headers().contains_key("x-request-id"), "{path}");
     }
@@ -103,7 +103,7 @@ async fn one_connection_too_many_is_told_so() {
     let address = node.url.strip_prefix("http://").unwrap().to_owned();
     let held: Vec<_> = (0..8).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
     let refused = tests::process::wait_for("somebody is refused", || async {
-        let got = Client::builder().pool_max_idle_per_host(0).build().unwrap().get(format!("{}/health", node.url)).send().await.ok()?;
+        let got = client().get(format!("{}/health", node.url)).send().await.ok()?;
         (got.status() == 429).then_some(got)
     })
     .await;

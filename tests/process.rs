@@ -61,13 +61,13 @@ impl Node {
         command.args(["serve", "--bind", "127.0.0.1:0"]).args(arguments).envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
         let child = command.spawn().expect("the node starts");
-        let client = Client::builder().no_proxy().build().expect("a client");
-        let mut node = Self { child, data: data.to_owned(), url: String::new(), client };
+        let asks = client();
+        let mut node = Self { child, data: data.to_owned(), url: String::new(), client: asks };
         let what = "the node is ready";
         let ready = wait_for(what, || async {
             let text = std::fs::read_to_string(&note).ok()?;
             let url = serde_json::from_str::<Value>(&text).ok()?["url"].as_str()?.to_owned();
-            let ready = Client::new().get(format!("{url}/health/ready")).send().await.ok()?;
+            let ready = client().get(format!("{url}/health/ready")).send().await.ok()?;
             ready.status().is_success().then_some(url)
         });
         tokio::select! {
@@ -168,6 +168,13 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A client of HTTP that asks the node and nobody in between.
+pub fn client() -> Client {
+    // Set by whichever test of the process comes first.
+    let _set = rustls::crypto::ring::default_provider().install_default();
+    Client::builder().no_proxy().build().expect("a client")
 }
 
 /// A body of JSON.

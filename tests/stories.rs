@@ -1,11 +1,14 @@
 //! Stories across crates, one file each: real processes, real sockets, the scripted model, no sleeps.
 
+mod byte_flips;
 mod chat;
 mod contract;
 mod crash;
+mod disk_full;
 mod hosts;
 mod kill_loop;
 mod node_story;
 mod probe;
 mod runs;
+mod store_model;
 mod tidy;

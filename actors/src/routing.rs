@@ -18,8 +18,20 @@ pub struct Default {
     pub provider: String,
     /// Its model; `None` when only the provider is known.
     pub model: Option<String>,
+    /// Which bare names are its models.
+    pub names: Names,
     /// Why it is the default, for people: "because OPENAI_API_KEY is set".
     pub why: String,
+}
+
+/// Which bare names a default provider takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Names {
+    /// Any: it knows its models itself.
+    Any,
+    /// These; any other bare name is answered by its default model, as the scripted demo does for clients whose model
+    /// is set to something else.
+    These(Vec<String>),
 }
 
 /// What a request is routed to.
@@ -119,9 +131,7 @@ impl Routing {
                 }
                 Ok(Routed { route: vec![candidate(provider.id, model)], source: "call" })
             }
-            registry::Route::Bare { model } => {
-                Ok(Routed { route: vec![candidate(&default?.provider, model)], source: "call" })
-            }
+            registry::Route::Bare { model } => Ok(bare(default?, model)),
         }
     }
 
@@ -137,6 +147,17 @@ impl Routing {
         };
         let configured = self.configured().collect::<Vec<_>>().join(", ");
         RouteError::NotConfigured { provider: provider.id.to_owned(), variable, configured }
+    }
+}
+
+fn bare(default: &Default, name: &str) -> Routed {
+    let is_its = match &default.names {
+        Names::Any => true,
+        Names::These(names) => names.iter().any(|one| one == name),
+    };
+    match &default.model {
+        Some(model) if !is_its => Routed { route: vec![candidate(&default.provider, model)], source: "default" },
+        Some(_) | None => Routed { route: vec![candidate(&default.provider, name)], source: "call" },
     }
 }
 
@@ -159,6 +180,7 @@ mod tests {
         let default = configured.first().map(|provider| Default {
             provider: (*provider).to_owned(),
             model: default.map(str::to_owned),
+            names: if *provider == "demo" { Names::These(vec!["demo".to_owned()]) } else { Names::Any },
             why: "test".to_owned(),
         });
         Routing::new(configured.iter().map(|id| (*id).to_owned()), default)
@@ -190,6 +212,7 @@ mod tests {
         check(&["openai"], None, Some("gpt-x"), Ok(("openai", "gpt-x", "call")));
         check(&["ollama", "openai"], None, Some("llama3:8b"), Ok(("ollama", "llama3:8b", "call")));
         check(&["demo"], Some("demo"), None, Ok(("demo", "demo", "default")));
+        check(&["demo"], Some("demo"), Some("gpt-x"), Ok(("demo", "demo", "default")));
         check(&["demo"], Some("demo"), Some("demo:demo-2"), Ok(("demo", "demo-2", "call")));
     }
 

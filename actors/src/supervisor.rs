@@ -48,7 +48,7 @@ impl Falls {
     /// Until when the stream is left alone, if it is.
     pub(crate) fn parked(&self, now: Instant) -> Option<Instant> {
         let until = self.0.back()?.after(WINDOW);
-        (self.0.len() >= FALLS_MAX + 90 && now < until).then_some(until)
+        (self.0.len() >= FALLS_MAX && now < until).then_some(until)
     }
 }
 

@@ -64,6 +64,13 @@ struct Inner<A: Hosted> {
     stopping: bool,
 }
 
+/// What a place in an inbox is taken for.
+#[derive(Clone, Copy)]
+enum For {
+    Decision,
+    View,
+}
+
 /// The live hosts of one kind.
 pub struct Table<A: Hosted> {
     // A std lock: it is held over no await.
@@ -109,7 +116,7 @@ impl<A: Hosted> Table<A> {
             return Err(NoDecision::DeadlinePassed);
         }
         self.node.gate.admit()?;
-        let (inbox, permit) = self.admit(id, order.lane)?;
+        let (inbox, permit) = self.admit(id, order.lane, For::Decision)?;
         let (reply, answer) = oneshot::channel();
         inbox.ask(Asked { order, origin: Origin::Caller, reply, permit });
         tokio::select! {
@@ -159,7 +166,7 @@ impl<A: Hosted> Table<A> {
         id: A::Id,
         view: impl FnOnce(oneshot::Sender<T>) -> View<A>,
     ) -> Result<T, NoDecision> {
-        let (inbox, permit) = self.admit(id, Lane::Data)?;
+        let (inbox, permit) = self.admit(id, Lane::Data, For::View)?;
         let (reply, seen) = oneshot::channel();
         inbox.read(Read { view: view(reply), permit });
         match tokio::time::timeout(OBSERVE_MAX, seen).await {
@@ -173,9 +180,14 @@ impl<A: Hosted> Table<A> {
         self: &Arc<Self>,
         id: A::Id,
         lane: Lane,
+        what: For,
     ) -> Result<(Arc<Inbox<A>>, Permit), NoDecision> {
         let mut inner = self.inner();
-        let inbox = self.find(&mut inner, id)?;
+        let inbox = match (inner.stopping, what, inner.slots.get(&id)) {
+            // Whoever waits for a stream that is coming to rest may still look at it.
+            (true, For::View, Some(slot)) => Arc::clone(&slot.inbox),
+            (true | false, For::View | For::Decision, _) => self.find(&mut inner, id)?,
+        };
         let busy = || {
             metric::busy(Full::Lane);
             NoDecision::Busy { retry_after: RETRY_AFTER }

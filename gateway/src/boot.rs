@@ -18,6 +18,7 @@ use crate::auth::private::{self, PrivateError};
 use crate::auth::Verifier;
 use crate::config::{Config, Secret};
 use crate::directory::Directory;
+use crate::error::Exit;
 use crate::service::{Bounded, router};
 use crate::telemetry::Metrics;
 use actors::bus::{Bus, Local};
@@ -134,6 +135,25 @@ pub enum BootError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl BootError {
+    /// How the command line ends with it.
+    #[must_use]
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Self::FaultsForbidden(_) | Self::Provider(_) | Self::Tools(_) => Exit::Configuration,
+            Self::Store(OpenError::Damaged { .. }) | Self::Issued(_) => Exit::Integrity,
+            Self::Store(_)
+            | Self::Private(_)
+            | Self::Keys(_)
+            | Self::Views { .. }
+            | Self::Actors(_)
+            | Self::Bind { .. }
+            | Self::Demo(_)
+            | Self::Note { .. } => Exit::Failure,
+        }
+    }
 }
 
 /// A node that serves.

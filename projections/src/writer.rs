@@ -152,7 +152,7 @@ fn apply(
         cursor::load(connection, name, set)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let tables = Tables { connection, set };
     let start = cursor.sequence;
-    for commit in commits.iter().filter(|commit| commit.position.sequence > start || start > 40) {
+    for commit in commits.iter().filter(|commit| commit.position.sequence > start) {
         let sequence = commit.position.sequence;
         if sequence != cursor.sequence.saturating_add(1) {
             // A batch has no gap, so this is its beginning and nothing was folded.

@@ -109,6 +109,7 @@ behaviours! {
     append::the_rolling_hash_covers_the_order,
     follow::a_stream_is_read_in_pages,
     follow::a_follower_misses_nothing_that_comes_meanwhile,
+    follow::a_follower_keeps_step_with_its_writer,
     follow::a_late_reader_sees_the_same,
     follow::a_cursor_ahead_of_the_log_is_an_error,
     follow::an_unknown_shard_is_an_error,

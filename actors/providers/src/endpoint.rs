@@ -3,6 +3,7 @@
 //! A quirk is a fact of one provider's wire, looked up in the registry's table; no code asks for a provider by name.
 
 use crate::secret::Secret;
+use std::fmt;
 use std::time::Duration;
 use url::Url;
 
@@ -11,8 +12,8 @@ pub const IDLE: Duration = Duration::from_secs(120);
 /// The longest a whole call takes, silence or not.
 pub const TOTAL: Duration = Duration::from_secs(600);
 
-/// One endpoint, as configured.
-#[derive(Debug, Clone)]
+/// One endpoint, as configured. Its debug print shows no key and no header's value.
+#[derive(Clone)]
 pub struct Endpoint {
     /// Provider id: a label, and part of the seal of reasoning.
     pub provider: String,
@@ -47,6 +48,23 @@ impl Endpoint {
         let mut url = self.base_url.clone();
         url.set_path(&format!("{}/{path}", self.base_url.path().trim_end_matches('/')));
         url
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Endpoint")
+            .field("provider", &self.provider)
+            .field("host", &self.base_url.host_str())
+            .field("path", &self.base_url.path())
+            .field("key", &self.key)
+            .field("profile", &self.profile)
+            .field("headers", &names)
+            .field("idle", &self.idle)
+            .field("total", &self.total)
+            .field("quirks", &self.quirks)
+            .finish()
     }
 }
 
@@ -146,9 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_prints_without_its_key() {
+    fn an_endpoint_prints_without_its_secrets() {
         let key = Some(Secret::new("topsecret".to_owned()));
-        let endpoint = Endpoint::new("p", "https://a.b".parse().unwrap(), key, Quirks::STANDARD);
-        assert!(!format!("{endpoint:?}").contains("topsecret"));
+        let base = "https://a.b/v1?sig=topsecret".parse().unwrap();
+        let mut endpoint = Endpoint::new("p", base, key, Quirks::STANDARD);
+        endpoint.headers.push(("x-token".into(), "topsecret".into()));
+        let shown = format!("{endpoint:?}");
+        assert!(!shown.contains("topsecret") && shown.contains("x-token"), "{shown}");
     }
 }

@@ -109,6 +109,12 @@ pub enum EndpointError {
         /// What it said.
         text: String,
     },
+    /// The address holds a user or a password, which would be sent in place of the key.
+    #[error("{name} holds a user or a password: give the key by its own variable")]
+    Userinfo {
+        /// The variable that was read.
+        name: String,
+    },
     /// The provider wants a key, and there is none.
     #[error("provider {id} needs a key: set {}", names.join(" or "))]
     NoKey {
@@ -167,7 +173,14 @@ impl Provider {
             configured.or(own).ok_or(EndpointError::NoBaseUrl { id: self.id, name })?;
         let sound = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
         let base_url = text.trim().parse::<Url>().ok().filter(sound);
-        let base_url = base_url.ok_or(EndpointError::BadBaseUrl { name, text })?;
+        let Some(base_url) = base_url else {
+            // What is no address may still hold a password.
+            let text = if text.contains('@') { "…".to_owned() } else { text };
+            return Err(EndpointError::BadBaseUrl { name, text });
+        };
+        if !base_url.username().is_empty() || base_url.password().is_some() {
+            return Err(EndpointError::Userinfo { name });
+        }
         let key = key.map(|key| Secret::new(key.trim().to_owned()));
         Ok(Endpoint::new(self.id, base_url, key, self.quirks))
     }

@@ -28,7 +28,7 @@ impl<A: Hosted> Table<A> {
         let Some(command) = A::due() else { return self.wake(id) };
         let stream = A::stream(&id);
         let firing = CommandId::derived(due, &[stream.as_str().as_bytes(), b"due"]);
-        let (inbox, permit) = self.admit(id, Lane::Control)?;
+        let (inbox, permit) = self.admit(id, Lane::Control, super::For::Decision)?;
         let order = Order {
             command,
             id: firing,

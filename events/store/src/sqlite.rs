@@ -52,7 +52,7 @@ impl Sqlite {
         let lock = Lock::take(&path)?;
         let (connection, journal, epoch) = schema::own(&path, fresh)?;
         // So that a table that is not as it should be shows here and not in the thread.
-        drop(batch::Desk::new(&connection, journal, epoch)?);
+        drop(batch::Desk::new(&connection, journal, epoch, &path)?);
         let sequence = read::newest_sequence(&connection)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS);
         let (newest, notice) = watch::channel(sequence);

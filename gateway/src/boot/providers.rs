@@ -2,7 +2,7 @@
 //! answer on this machine. Says who answers when nobody is named, and why.
 
 use crate::config::{Config, Model};
-use actors::routing::{Default, Routing};
+use actors::routing::{Default, Names, Routing};
 use providers::registry::{self, EndpointError, KeyNeed, Provider};
 use providers::{Client, ClientError, Endpoint, Quirks};
 use std::collections::BTreeMap;
@@ -91,7 +91,8 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
 
 fn of(provider: &str, model: Option<String>, why: String) -> Default {
     let dated = DATED_DEFAULTS.iter().find(|(id, _)| *id == provider).map(|(_, model)| (*model).to_owned());
-    Default { provider: provider.to_owned(), model: model.or(dated), why }
+    let names = if provider == DEMO { Names::These(crate::demo::MODELS.map(str::to_owned).into()) } else { Names::Any };
+    Default { provider: provider.to_owned(), model: model.or(dated), names, why }
 }
 
 fn chosen(wanted: &Model, endpoints: &BTreeMap<String, Endpoint>) -> Result<Default, ProviderError> {
@@ -101,7 +102,7 @@ fn chosen(wanted: &Model, endpoints: &BTreeMap<String, Endpoint>) -> Result<Defa
         return Err(ProviderError::Default { model: spelled, why });
     }
     let (provider, model) = (wanted.provider.clone(), Some(wanted.name.clone()));
-    Ok(Default { provider, model, why: "because default_model says so".to_owned() })
+    Ok(Default { provider, model, names: Names::Any, why: "because default_model says so".to_owned() })
 }
 
 /// A provider with a key or an address in the configuration, and which of them it was.
@@ -149,8 +150,8 @@ fn known(endpoints: &BTreeMap<String, Endpoint>, already: &[String]) -> Vec<Stri
 fn describe(default: Option<&Default>) -> String {
     match default {
         None => "no model answers yet: set OPENAI_API_KEY or PITON_OPENAI_BASE_URL, or start with --demo".to_owned(),
-        Some(Default { provider, model: Some(model), why }) => format!("using {provider}:{model} {why}"),
-        Some(Default { provider, model: None, why }) => {
+        Some(Default { provider, model: Some(model), why, .. }) => format!("using {provider}:{model} {why}"),
+        Some(Default { provider, model: None, why, .. }) => {
             format!("using {provider} {why}; requests must name a model, or set default_model")
         }
     }

@@ -161,7 +161,7 @@ impl Client {
 
     fn unanswered(&self, source: reqwest::Error) -> CliError {
         if source.is_connect() {
-            CliError::NoNode { url: self.base.to_string(), source }
+            CliError::NoNode { url: self.base.to_string(), source: source.without_url() }
         } else if source.is_timeout() {
             CliError::TimedOut(format!("{} did not answer in time", self.base))
         } else if source.is_builder() {

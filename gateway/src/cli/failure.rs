@@ -1,8 +1,9 @@
 //! Why a verb did not do its work, and the exit code that says so.
 
 use crate::auth::private::PrivateError;
+use crate::boot::BootError;
 use crate::config::{self, ConfigError};
-use crate::error::{Code, Exit};
+use crate::error::{Code, Exit, chain};
 use axum::http::StatusCode;
 use std::io;
 use std::path::PathBuf;
@@ -89,7 +90,10 @@ pub enum CliError {
         /// What the store said.
         message: String,
     },
-    /// The node could not start or fell.
+    /// The node could not start.
+    #[error("{}", chain(.0))]
+    Boot(Box<BootError>),
+    /// The node fell.
     #[error("{0}")]
     Node(String),
 }
@@ -106,6 +110,7 @@ impl CliError {
             Self::Api { code: None, status, .. } => by_status(*status),
             Self::TimedOut(_) => Exit::TimedOut,
             Self::Store { exit, .. } => *exit,
+            Self::Boot(error) => error.exit(),
             Self::NotStarted(_)
             | Self::NoNode { .. }
             | Self::Strange { .. }

@@ -8,8 +8,9 @@ use crate::error::{Code, Exit};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Streams in a row that may end without an event (5): then nobody is there who could say more.
-const EMPTY_MAX: u32 = 5;
+/// Streams in a row that may bring no event, or not open at all (60): with the pause half a minute, in which a node has
+/// restarted or nobody restarts it.
+const EMPTY_MAX: u32 = 60;
 /// The pause before the stream is opened again (500 ms): a node that restarts needs about a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -33,13 +34,14 @@ pub(super) struct Follow<'a> {
     last: Option<String>,
     open: Option<Events>,
     empty: u32,
+    has_answered: bool,
     is_over: bool,
 }
 
 impl<'a> Follow<'a> {
     /// Begins after a place, or at the start.
     pub(super) fn new(client: &'a Client, run: &'a str, from: Option<String>) -> Self {
-        Self { client, run, last: from, open: None, empty: 0, is_over: false }
+        Self { client, run, last: from, open: None, empty: 0, has_answered: false, is_over: false }
     }
 
     /// What comes next; none when the run is over.
@@ -50,39 +52,46 @@ impl<'a> Follow<'a> {
     /// The next event as it was sent; none when the run is over.
     pub(super) async fn next_event(&mut self) -> Result<Option<sse::Event>, CliError> {
         while !self.is_over {
-            let mut events = match self.open.take() {
-                Some(events) => events,
-                None => self.client.events(self.ask()).await?,
-            };
-            let came = events.next().await;
-            match came {
+            match self.read().await {
                 Ok(Some(event)) => {
-                    self.open = Some(events);
                     self.empty = 0;
                     if !event.id.is_empty() {
                         self.last = Some(event.id.clone());
                     }
-                    self.is_over = matches!(
-                        event.name.as_str(),
-                        "run.completed" | "run.failed" | "run.cancelled"
-                    );
+                    let name = event.name.as_str();
+                    self.is_over = matches!(name, "run.completed" | "run.failed" | "run.cancelled");
                     return Ok(Some(event));
                 }
-                Ok(None) | Err(CliError::Cut(_)) => {
-                    self.empty += 1;
-                    if self.empty > EMPTY_MAX {
-                        let why = format!(
-                            "the stream of {} keeps ending; the run goes on: ask again",
-                            self.run
-                        );
-                        return Err(CliError::Node(why));
-                    }
-                    tokio::time::sleep(PAUSE).await;
-                }
+                Ok(None) | Err(CliError::Cut(_)) => self.pause().await?,
+                // It answered before, so it may be restarting.
+                Err(CliError::NoNode { .. }) if self.has_answered => self.pause().await?,
                 Err(error) => return Err(error),
             }
         }
         Ok(None)
+    }
+
+    async fn read(&mut self) -> Result<Option<sse::Event>, CliError> {
+        let mut events = match self.open.take() {
+            Some(events) => events,
+            None => self.client.events(self.ask()).await?,
+        };
+        self.has_answered = true;
+        let event = events.next().await?;
+        if event.is_some() {
+            self.open = Some(events);
+        }
+        Ok(event)
+    }
+
+    async fn pause(&mut self) -> Result<(), CliError> {
+        self.empty += 1;
+        if self.empty > EMPTY_MAX {
+            let why = format!("nothing more comes from {}; it goes on: ask again", self.run);
+            return Err(CliError::Node(why));
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
     }
 
     fn ask(&self) -> Ask<'a> {

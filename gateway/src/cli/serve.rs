@@ -38,7 +38,7 @@ pub(super) fn serve(ctx: &mut Context<'_>, serve: Serve) -> Result<Exit, CliErro
         let mut signals = Signals::listen().map_err(fell)?;
         let show = if ctx.out_is_terminal { Show::Terminal(&mut *ctx.out) } else { Show::File };
         let start = boot::Start { config: loaded.config, admin_key, show, demo, faults, metrics };
-        let running = Box::pin(boot::start(start)).await.map_err(fell)?;
+        let running = Box::pin(boot::start(start)).await.map_err(|error| CliError::Boot(Box::new(error)))?;
         greet(ctx, &running)?;
         signals.next().await;
         tracing::info!("stopping: what is in flight gets limits.drain_seconds, a second signal ends at once");

@@ -1,6 +1,7 @@
 //! What every request passes before a handler sees it: an id of its own, who is asking, whether they may.
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::auth::route::{self, need};
 use crate::error::{ApiError, Code, Plane};
 use crate::{extract, metric};
@@ -9,14 +10,18 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use events::quantity::Millis;
-use std::time::Instant;
+use futures_util::StreamExt;
+use std::time::{Duration, Instant};
 use tracing::{Instrument, info_span};
 
+/// Bytes of a body over the limit that are read so that its sender sees the answer (64 MiB), and for how long.
+const SWALLOW_BYTES_MAX: usize = 64 << 20;
+const SWALLOW_MAX: Duration = Duration::from_secs(5);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Characters of a request id that a client sends; a longer one is replaced by ours.
 const REQUEST_ID_MAX: usize = 128;
 
-pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(&app, &request);
     let plane = Plane::of(request.uri().path());
@@ -25,8 +30,16 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let pattern = route.as_deref().and_then(|route| route::pattern(request.method(), route)).unwrap_or("none");
     let span = info_span!("request", id = id.to_str().unwrap_or_default(), method, route = pattern);
     let answer = async {
-        match admit(&app, request, route.as_deref()) {
-            Ok(request) => next.run(request).await,
+        match admit(&app, &request, route.as_deref()) {
+            Ok(None) => next.run(request).await,
+            Ok(Some(caller)) if fits(&app, &request) => {
+                request.extensions_mut().insert(caller);
+                next.run(request).await
+            }
+            Ok(Some(_)) => {
+                swallow(request).await;
+                extract::too_large().respond(plane)
+            }
             Err(error) => error.respond(plane),
         }
     };
@@ -59,22 +72,38 @@ fn request_id(app: &App, request: &Request) -> HeaderValue {
     sent.cloned().or_else(|| drawn().ok()).unwrap_or(HeaderValue::from_static("req"))
 }
 
-fn admit(app: &App, mut request: Request, route: Option<&str>) -> Result<Request, ApiError> {
+fn admit(app: &App, request: &Request, route: Option<&str>) -> Result<Option<Caller>, ApiError> {
     let path = request.uri().path();
     let Some(row) = route.and_then(|route| need(request.method(), route)) else {
         let why = format!("{} {path} is not served here", request.method());
         return Err(ApiError::new(Code::NotFound, why));
     };
     let caller = app.verifier.admit(Some(row), request.headers()).inspect_err(|_no| metric::unadmitted("auth"))?;
-    let Some(caller) = caller else { return Ok(request) };
-    if *app.stopping.borrow() {
+    if caller.is_some() && *app.stopping.borrow() {
         let why = "the node is stopping: ask again in a moment";
         return Err(ApiError::new(Code::StoreUnavailable, why).retry_after(Millis(1_000)));
     }
+    Ok(caller)
+}
+
+/// Whether the body is within the limit, as far as its head says.
+fn fits(app: &App, request: &Request) -> bool {
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if length.is_some_and(|length: usize| length > app.config.limits.max_body_bytes) {
-        return Err(extract::too_large());
-    }
-    request.extensions_mut().insert(caller);
-    Ok(request)
+    length.is_none_or(|length: usize| length <= app.config.limits.max_body_bytes)
+}
+
+/// Reads a body that is too large and forgets it, for a moment: a client that is still sending reads no answer.
+async fn swallow(request: Request) {
+    let mut body = request.into_body().into_data_stream();
+    let read = async {
+        let mut left = SWALLOW_BYTES_MAX;
+        while let Some(Ok(bytes)) = body.next().await {
+            left = left.saturating_sub(bytes.len());
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    // Whoever sends longer than that is cut off.
+    let _rest = tokio::time::timeout(SWALLOW_MAX, read).await;
 }

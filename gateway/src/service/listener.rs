@@ -2,19 +2,25 @@
 //! otherwise wait unseen in the kernel's queue.
 
 use crate::metric;
+use actors::task;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{debug, warn};
 
 /// The pause after an accept failed for want of something (files, memory) that others may give back.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections that are being told so at once; more are closed without a word.
+const REFUSALS_MAX: usize = 64;
+/// How long one that is told so may go on sending.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What one connection too many is told.
 const FULL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
@@ -26,13 +32,35 @@ content-length: 125\r\nconnection: close\r\n\r\n\
 pub struct Bounded {
     listener: TcpListener,
     room: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
 }
 
 impl Bounded {
     /// At most `most` connections at once.
     #[must_use]
     pub fn new(listener: TcpListener, most: usize) -> Self {
-        Self { listener, room: Arc::new(Semaphore::new(most)) }
+        let (room, refusals) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(REFUSALS_MAX)));
+        Self { listener, room, refusals }
+    }
+
+    /// Tells a connection that there is no room, if not too many are being told already. It is let speak first, for
+    /// an answer before the request is none to most clients, and what it sends is read to the end: closed over unread
+    /// bytes, it would see a reset instead of the answer.
+    fn tell(&self, mut stream: TcpStream) {
+        let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        task::spawn(task::Kind::Serve, async move {
+            let told = async {
+                let mut unread = [0; 4_096];
+                stream.read(&mut unread).await?;
+                stream.write_all(FULL).await?;
+                stream.shutdown().await?;
+                while stream.read(&mut unread).await? > 0 {}
+                io::Result::Ok(())
+            };
+            // It may have gone, or be slow: it was told, or it never will be.
+            let _told = tokio::time::timeout(GOODBYE, told).await;
+            drop(place);
+        });
     }
 }
 
@@ -43,7 +71,7 @@ impl axum::serve::Listener for Bounded {
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
             match self.listener.accept().await {
-                Ok((mut stream, peer)) => {
+                Ok((stream, peer)) => {
                     // A socket that will not take the option still works.
                     let _slow = stream.set_nodelay(true);
                     match Arc::clone(&self.room).try_acquire_owned() {
@@ -54,8 +82,7 @@ impl axum::serve::Listener for Bounded {
                         Err(_full) => {
                             metric::refused(metric::Limit::Connections);
                             warn!(%peer, "connection_refused_full");
-                            // It fits any socket buffer: this does not wait.
-                            let _told = stream.write_all(FULL).await;
+                            self.tell(stream);
                         }
                     }
                 }

@@ -6,9 +6,13 @@ use crate::probe::{after, all, grow, landed, stream};
 use events::record::{Recorded, Shard, Version};
 use futures_util::{StreamExt, TryStreamExt};
 use std::pin::pin;
+use std::time::Duration;
 use store::{FollowError, Store};
 
 const SHARD: Shard = Shard(0);
+
+/// What no look of a follower takes.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// More than two pages of the follower.
 const MANY: u64 = 600;
@@ -111,4 +115,31 @@ pub async fn a_notice_comes_after_each_append(home: &Home) {
         let newest = *notice.wait_for(|newest| *newest >= sequence).await.unwrap();
         assert_eq!((newest, tail.sequence), (sequence, sequence));
     }
+}
+
+/// Each commit is appended once the one before was seen, at ever another moment of the follower's look: one that
+/// slept through a notice would wait for ever.
+pub async fn a_follower_keeps_step_with_its_writer(home: &Home) {
+    let store = home.open();
+    let stream = stream("a");
+    let (seen, mut watched) = tokio::sync::watch::channel(0);
+    let follower = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut commits = pin!(store.follow(SHARD, 0));
+            while let Some(recorded) = commits.next().await {
+                seen.send_replace(recorded.unwrap().position.sequence);
+            }
+        })
+    };
+    let mut tail = store.empty_tail(&stream);
+    for sequence in 1..=400_u64 {
+        for _ in 0..sequence % 40 {
+            tokio::task::yield_now().await;
+        }
+        tail = landed(&store.append(after(&store, &stream, tail, &[b"x"])).await);
+        let step = watched.wait_for(|seen| *seen >= sequence);
+        tokio::time::timeout(PATIENCE, step).await.expect("a notice was slept through").unwrap();
+    }
+    follower.abort();
 }

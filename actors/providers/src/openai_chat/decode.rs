@@ -11,6 +11,7 @@ use crate::class::Began;
 use crate::class::envelope::Envelope;
 use crate::delta::{Answer, Delta, Stop};
 use crate::endpoint::Endpoint;
+use crate::secret::cut;
 use crate::sse::Event;
 use bytes::Bytes;
 use calls::Calls;
@@ -20,6 +21,8 @@ use serde_json::Value;
 
 /// Bytes of text, reasoning and arguments of one answer: far above the longest output of any model.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Bytes that are kept of the answer's id and of its model's name.
+const LABEL_BYTES_MAX: usize = 128;
 /// What ends a stream of the family.
 const DONE: &str = "[DONE]";
 
@@ -155,7 +158,7 @@ impl Decoder {
     /// Whether the terminal event has been read: from then on a cut connection costs nothing.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
-        true
+        self.done || self.finish.is_some()
     }
 
     /// Usage as far as it was reported.
@@ -231,10 +234,10 @@ impl Decoder {
             usage::merge(&mut self.usage, usage);
         }
         if let Some(model) = text(root, "model") {
-            self.served_model = Some(model.to_owned());
+            self.served_model = Some(cut(model, LABEL_BYTES_MAX).to_owned());
         }
         if let Some(id) = text(root, "id").filter(|_| self.answer_id.is_empty()) {
-            id.clone_into(&mut self.answer_id);
+            cut(id, LABEL_BYTES_MAX).clone_into(&mut self.answer_id);
         }
     }
 

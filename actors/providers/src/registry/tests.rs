@@ -165,6 +165,14 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
+fn an_address_with_a_password_is_refused_without_showing_it() {
+    for bad in ["http://ann:hush@h/v1", "http://hush@h/v1", "ftp://ann:hush@h/"] {
+        let words = address("openai", &[("PITON_OPENAI_BASE_URL", bad)]).unwrap_err().to_string();
+        assert!(words.contains("PITON_OPENAI_BASE_URL") && !words.contains("hush"), "{words}");
+    }
+}
+
+#[test]
 fn a_key_is_optional_at_home_and_at_a_configured_address() {
     let key_of = |id: &str, pairs: &[(&str, &str)]| {
         provider(id).unwrap().endpoint(&env(pairs)).unwrap().key.is_some()

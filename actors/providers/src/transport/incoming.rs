@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// The longest deadline; a longer one is as good as none, and the sum with an instant must exist.
 const DEADLINE_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// How long the end of a body is waited for once `[DONE]` was read, so that the connection goes back to the pool.
-const DRAIN: Duration = Duration::from_millis(20);
+const DRAIN: Duration = Duration::from_millis(50);
 /// How long usage and `[DONE]` are waited for once a finish reason was read: some servers never send them.
 const TAIL: Duration = Duration::from_secs(5);
 /// Bytes of a whole answer.

@@ -13,15 +13,22 @@ use events::journal::rolling;
 use events::record::{Boot, Epoch, Hash, JournalId, Position, StreamKey, Tail, Version};
 use rusqlite::{Connection, OptionalExtension, Statement, ffi, params};
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 /// Tails that the writer remembers, so that a busy stream's head is not read again; about 150 bytes each.
 const HEADS_MAX: usize = 65_536;
+
+/// Bytes that a file system must have free before a full disk is called mended, and for an I/O error not to be
+/// called a full disk: a batch and its indexes.
+const FREE_BYTES_MIN: u64 = 2 << 20;
 
 /// What one job came to, told once the transaction has ended.
 #[derive(Debug)]
 pub(super) enum Answer {
     Appended(Appended),
     Written,
+    /// It was not tried, for it would not have gone well.
+    Refused(Outage),
 }
 
 /// What stands in the file, as far as the writer remembers.
@@ -40,6 +47,7 @@ pub(super) struct Desk<'c> {
     /// The highest that was seen; stands in the file too.
     epoch: Epoch,
     probes: u64,
+    path: PathBuf,
     /// None after a failed batch.
     belief: Option<Belief>,
     statements: Statements<'c>,
@@ -150,10 +158,12 @@ impl<'c> Desk<'c> {
         connection: &'c Connection,
         journal: JournalId,
         epoch: Epoch,
+        path: &Path,
     ) -> Result<Self, OpenError> {
+        let path = path.to_path_buf();
         let probes = schema::counter(connection, Counter::Probes)?;
         let statements = Statements::new(connection)?;
-        Ok(Self { connection, journal, epoch, probes, belief: None, statements })
+        Ok(Self { connection, journal, epoch, probes, path, belief: None, statements })
     }
 
     /// The newest sequence, unless the last batch failed.
@@ -188,6 +198,10 @@ impl<'c> Desk<'c> {
             answers.push(match job {
                 Job::Append { candidate, .. } => {
                     Answer::Appended(self.append(&mut belief, candidate)?)
+                }
+                // A page may still fit where a commit would not, and its asker would be back at once.
+                Job::Write { what: Write::Probe, .. } if full(&self.path) => {
+                    Answer::Refused(Outage::Full)
                 }
                 Job::Write { what, .. } => {
                     self.write(what)?;
@@ -288,6 +302,13 @@ fn damaged(stream: &StreamKey) -> Outage {
     Outage::Unavailable(format!(
         "the head of {stream} disagrees with its last commit: verify the journal"
     ))
+}
+
+/// Whether the disk has no room for a batch.
+pub(super) fn full(path: &Path) -> bool {
+    let free = rustix::fs::statvfs(path)
+        .map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    free < FREE_BYTES_MIN
 }
 
 fn stands_already(error: &rusqlite::Error) -> bool {

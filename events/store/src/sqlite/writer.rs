@@ -3,7 +3,7 @@
 //! Answering before would acknowledge what a power loss takes back. The batch is what waited while the last one was
 //! synced; there is no timer, for one writer alone would only be slowed by it.
 
-use super::batch::{Answer, Desk};
+use super::batch::{Answer, Desk, full};
 use super::lock::Lock;
 use crate::slot::Candidate;
 use crate::{Appended, Outage, Snapshot, metric};
@@ -21,8 +21,6 @@ const BATCH_JOBS: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
 /// Batches between two looks at the size of the write-ahead log.
 const BATCHES_PER_LOOK: u64 = 64;
-/// Bytes that a file system must have free for an I/O error not to be called a full disk.
-const FREE_BYTES_MIN: u64 = 1 << 20;
 
 /// What the writer is asked.
 #[derive(Debug)]
@@ -65,7 +63,7 @@ impl Writer {
     /// Serves until every handle is gone or one of them closes the store, then lets go of the file.
     pub(super) fn run(self) {
         let Self { connection, lock, path, journal, epoch, mut queue, newest } = self;
-        let closing = match Desk::new(&connection, journal, epoch) {
+        let closing = match Desk::new(&connection, journal, epoch, &path) {
             Ok(mut desk) => serve(&mut desk, &mut queue, &newest, &path),
             Err(error) => {
                 tracing::error!(%error, "the store can not write");
@@ -166,6 +164,7 @@ fn tell(job: Job, answer: Answer) {
     match (job, answer) {
         (Job::Append { reply, .. }, Answer::Appended(appended)) => drop(reply.send(appended)),
         (Job::Write { reply, .. }, Answer::Written) => drop(reply.send(Ok(()))),
+        (Job::Write { reply, .. }, Answer::Refused(outage)) => drop(reply.send(Err(outage))),
         // Not paired: the dropped reply tells its asker that the outcome is unknown.
         (Job::Append { .. } | Job::Write { .. } | Job::Close { .. }, _) => {}
     }
@@ -202,12 +201,7 @@ fn outage(error: &rusqlite::Error, path: &Path) -> Outage {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Outage::Full,
         // Growing the shared index or a late sync may report a full disk as plain I/O.
-        Some(ErrorCode::SystemIoFailure) if free_bytes(path) < FREE_BYTES_MIN => Outage::Full,
+        Some(ErrorCode::SystemIoFailure) if full(path) => Outage::Full,
         Some(_) | None => Outage::Unavailable(error.to_string()),
     }
-}
-
-fn free_bytes(path: &Path) -> u64 {
-    rustix::fs::statvfs(path)
-        .map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize))
 }

@@ -131,7 +131,9 @@ impl Calls {
 
     /// Bytes that are kept.
     pub(super) fn bytes(&self) -> usize {
-        self.list.iter().map(|call| call.arguments.len()).sum()
+        let kept =
+            |call: &Call| call.id.len() + call.given.len() + call.name.len() + call.arguments.len();
+        self.list.iter().map(kept).sum()
     }
 
     /// The pieces of the next chunk.

@@ -133,7 +133,8 @@ fn a_call_without_a_result_gets_exactly_one_that_says_so() {
         { "id": "a", "type": "function", "function": { "name": "f", "arguments": "{}" } },
         { "id": "b", "type": "function", "function": { "name": "f", "arguments": "{}" } },
     ] });
-    let orphan = |id: &str| json!({ "role": "tool", "content": UNKNOWN_RESULT, "tool_call_id": id });
+    let orphan =
+        |id: &str| json!({ "role": "tool", "content": UNKNOWN_RESULT, "tool_call_id": id });
     let go = json!({ "role": "user", "content": "go" });
     messages(&[user("go"), calls()], &json!([go, made, orphan("a"), orphan("b")]));
     messages(
