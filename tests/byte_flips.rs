@@ -94,8 +94,7 @@ struct Cell {
 
 fn cells(connection: &Connection, table: &'static str, key_column: &'static str) -> Vec<Cell> {
     let mut select = connection.prepare(&format!("select {key_column}, * from {table}")).unwrap();
-    let columns: Vec<String> =
-        select.column_names().into_iter().skip(1).map(str::to_owned).collect();
+    let columns: Vec<String> = select.column_names().skip(1).map(str::to_owned).collect();
     let mut rows = select.query([]).unwrap();
     let mut cells = vec![];
     while let Some(row) = rows.next().unwrap() {

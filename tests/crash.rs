@@ -21,14 +21,14 @@ fn effects(data: &Path) -> BTreeMap<String, u32> {
     effects
 }
 
-async fn crash(point: &str, nth: u32, input: &str) -> bool {
+async fn crash(point: &str, nth: u32, asked_for: &Value) -> bool {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("FAULTS-ALLOWED"), "").unwrap();
     let fault = format!("{point}:{nth}:kill");
     let mut node = Node::start(folder.path(), &["--demo", "--faults", &fault], &[]).await;
     // The run's id is known before the answer is, so that it is found even if the answer was lost.
     let asked = node.ask(reqwest::Method::POST, "/v1/runs").header("idempotency-key", "story");
-    let sent = tests::process::json(asked, &json!({"input": input})).send().await;
+    let sent = tests::process::json(asked, asked_for).send().await;
     let accepted = sent.is_ok_and(|answer| answer.status() == 202);
     let died = tests::process::wait_for("it dies, or the run ends", || {
         let fault_never_came = async { ended(&node).await };
@@ -80,6 +80,25 @@ async fn check(data: &Path, accepted: bool, fault: &str) {
     let id = run["id"].as_str().unwrap();
     assert_eq!(run["outcome"], "completed", "{fault}: {run}");
     truth(&node, id, &effects, fault).await;
+    if let Some(session) = run["session_id"].as_str() {
+        handed_over(&node, session, id, fault).await;
+    }
+}
+
+/// The session has taken the run's end, once, and is free.
+async fn handed_over(node: &Node, session: &str, run: &str, fault: &str) {
+    tests::process::wait_for(&format!("{fault}: the session is free"), || async {
+        let (_, found) = node.get(&format!("/v1/sessions/{session}")).await;
+        (found["running"].is_null() && found["waiting"] == json!([])).then_some(())
+    })
+    .await;
+    let (_, said) = node.get(&format!("/v1/sessions/{session}/messages")).await;
+    let (_, ended) = node.get(&format!("/v1/runs/{run}")).await;
+    let said = said["data"].as_array().unwrap();
+    // The question, the calls, two results, the answer.
+    assert_eq!(said.len(), 5, "{fault}: {said:?}");
+    let last = said.last().unwrap()["parts"][0]["text"].as_str().unwrap();
+    assert_eq!(ended["output"], last, "{fault}");
 }
 
 async fn caught_up(node: &Node) -> bool {
@@ -111,9 +130,9 @@ async fn truth(node: &Node, id: &str, effects: &BTreeMap<String, u32>, fault: &s
     }
 }
 
-async fn crash_everywhere(point: &str, input: &str) {
+async fn crash_everywhere(point: &str, asked: &Value) {
     for nth in 1..=VISITS_MAX {
-        if !crash(point, nth, input).await {
+        if !crash(point, nth, asked).await {
             assert!(nth > 2, "{point} was never met");
             return;
         }
@@ -121,22 +140,42 @@ async fn crash_everywhere(point: &str, input: &str) {
     panic!("{point} was still met at visit {VISITS_MAX}");
 }
 
+/// A turn with two tools, one of them effectful.
+fn alone() -> Value {
+    json!({"input": "both: hello"})
+}
+
+/// The same in a session: its commits lead and follow the run's.
+fn in_a_session() -> Value {
+    json!({"input": "both: hello", "session_id": "ses_050000000000000000000000000007"})
+}
+
 #[tokio::test]
 async fn crash_before_each_commit_of_a_turn_with_tools() {
-    crash_everywhere(POINTS[0], "both: hello").await;
+    crash_everywhere(POINTS[0], &alone()).await;
 }
 
 #[tokio::test]
 async fn crash_after_each_commit_of_a_turn_with_tools() {
-    crash_everywhere(POINTS[1], "both: hello").await;
+    crash_everywhere(POINTS[1], &alone()).await;
 }
 
 #[tokio::test]
 async fn crash_before_each_effect_of_a_turn_with_tools() {
-    crash_everywhere(POINTS[2], "both: hello").await;
+    crash_everywhere(POINTS[2], &alone()).await;
 }
 
 #[tokio::test]
 async fn crash_after_each_effect_of_a_turn_with_tools() {
-    crash_everywhere(POINTS[3], "both: hello").await;
+    crash_everywhere(POINTS[3], &alone()).await;
+}
+
+#[tokio::test]
+async fn crash_before_each_commit_of_a_hand_over() {
+    crash_everywhere(POINTS[0], &in_a_session()).await;
+}
+
+#[tokio::test]
+async fn crash_after_each_commit_of_a_hand_over() {
+    crash_everywhere(POINTS[1], &in_a_session()).await;
 }

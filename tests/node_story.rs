@@ -110,3 +110,45 @@ async fn one_connection_too_many_is_told_so() {
     assert_eq!(refused.headers()["retry-after"], "1");
     drop(held);
 }
+
+#[tokio::test]
+async fn one_run_too_many_is_told_when_to_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), &["--demo"], &[("PITON_LIMITS_MAX_CONCURRENT_RUNS", "1")]).await;
+    let request = |text: &str| json!({"model": "demo", "stream": true, "messages": [{"role": "user", "content": text}]});
+    let mut first = tests::sse::Events::open(body(node.ask(Method::POST, "/v1/chat/completions"), &request("slow 40"))).await;
+    assert!(first.next().await.is_some());
+    let second = body(node.ask(Method::POST, "/v1/chat/completions"), &request("hello")).send().await.unwrap();
+    assert_eq!(second.status(), 429);
+    assert_eq!(second.headers()["retry-after"], "1");
+    assert_eq!(second.headers()["x-should-retry"], "true");
+    assert!(first.rest().await.iter().any(|event| event.data == "[DONE]"), "accepted work finishes");
+}
+
+/// Every row of the table is served, and every route that the sources declare has a row.
+#[tokio::test]
+async fn the_table_of_rights_and_the_router_name_the_same_routes() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::demo(folder.path()).await;
+    for row in &gateway::auth::ROUTES {
+        let path = row.path.replace("{id}", "run_050000000000000000000000000007").replace("{*model}", "demo");
+        let got = client().request(row.method.clone(), format!("{}{path}", node.url)).send().await.unwrap();
+        let wanted = if row.need == gateway::auth::Need::Nothing { 200 } else { 401 };
+        assert_eq!(got.status().as_u16(), wanted, "{} {path} without a key", row.method);
+        let asked = answer(node.ask(row.method.clone(), &path)).await;
+        assert!(!asked.1.to_string().contains("is not served here"), "{} {path}: {}", row.method, asked.1);
+    }
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../gateway/src/routes");
+    let mut files = vec![std::path::PathBuf::from(root)];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        for line in std::fs::read_to_string(&path).unwrap().split(".route(\"").skip(1) {
+            let declared = line.split('"').next().unwrap();
+            let known = gateway::auth::ROUTES.iter().any(|row| row.path == declared);
+            assert!(known, "{declared} in {} has no row in the table", path.display());
+        }
+    }
+}

@@ -167,6 +167,11 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.kill();
+        if !std::thread::panicking()
+            && let Err(why) = crate::audit::audit(&self.data)
+        {
+            panic!("the story is over, but its journal is not as it should be: {why}");
+        }
     }
 }
 

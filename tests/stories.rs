@@ -10,5 +10,6 @@ mod kill_loop;
 mod node_story;
 mod probe;
 mod runs;
+mod shells;
 mod store_model;
 mod tidy;

@@ -215,7 +215,7 @@ impl<A: Hosted> Actor for Host<A> {
         // Boxed: the futures that touch the store are large, and every sleeping host would carry their room.
         let started = Box::pin(async {
             let mut memory = self.replay().await?;
-            
+            self.awake(&mut memory).await?;
             self.start_owed(&mut memory)?;
             Ok(memory)
         });

@@ -252,7 +252,7 @@ mod tests {
     use crate::tests::facts::{here, run};
     use crate::tests::journal::Journal;
     use crate::tests::recorder::Recorder;
-    use crate::tests::views::{Folder, caught_up, during, state};
+    use crate::tests::views::{Folder, LONG, caught_up, during, state};
     use crate::{Handle, State};
     use events::record::{Hash, Position};
     use store::Corrupt;
@@ -320,6 +320,19 @@ mod tests {
         .await;
         let whole = Folder::new().follow(&journal).await;
         assert_eq!(crate::tests::views::rows(&folder.path()), whole);
+    }
+
+    #[tokio::test]
+    async fn what_stands_before_a_batch_is_followed_from_there() {
+        let (mut journal, folder) = (Journal::new(51), Folder::new());
+        journal.open_run(run(1), "hi").await;
+        journal.open_run(run(2), "hi").await;
+        let (handle, runner) = folder.start(&journal.store).await;
+        // As after a swap to rows that stand before what is read just then.
+        let end = tokio::time::timeout(LONG, follow(&runner.shared, 1)).await;
+        assert!(matches!(end, Ok(End::Moved)));
+        assert!(handle.status().iter().all(|status| status.position == here(0)));
+        during(runner, caught_up(&handle, journal.end())).await;
     }
 
     #[tokio::test]

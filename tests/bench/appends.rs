@@ -6,9 +6,10 @@ use events::aggregate::Wake;
 use events::journal;
 use events::quantity::Instant as At;
 use events::record::{
-    Actor, Boot, Cause, CommandId, Commit, CommitId, Entry, JournalId, Payload, StreamKey, StreamKind, Tail,
+    Actor, Boot, Cause, CommandId, Commit, CommitId, Entry, JournalId, Payload, StreamKey,
+    StreamKind, Tail,
 };
-use figure::{ROUNDS, median, tell};
+use figure::{ROUNDS, folder, median, rounded, tell};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,9 +30,19 @@ fn commit(store: &Store, stream: &StreamKey, tail: Tail, id: u128) -> Commit {
         boot: store.boot(),
         id: CommitId(id),
         at: At(1_700_000_000_000_000),
-        causes: vec![Cause { command: CommandId(id), correlation: id, actor: Actor::Node, entries: 1 }],
+        causes: vec![Cause {
+            command: CommandId(id),
+            correlation: id,
+            actor: Actor::Node,
+            entries: 1,
+        }],
         prev: tail.hash,
-        entries: vec![Entry { kind: 1, schema: 1, seal: None, payload: Payload::Inline(vec![7; PAYLOAD].into()) }],
+        entries: vec![Entry {
+            kind: 1,
+            schema: 1,
+            seal: None,
+            payload: Payload::Inline(vec![7; PAYLOAD].into()),
+        }],
     }
 }
 
@@ -55,11 +66,17 @@ async fn write(store: Store, writer: u128, until: Instant) -> u64 {
 
 async fn ours(folder: &Path, writers: u128, round: usize) -> f64 {
     let path = folder.join(format!("ours-{writers}-{round}.db"));
-    let open = Open { path, boot: Boot(u128::from(round as u64) + 1), fresh: JournalId(1), faults: Faults::none() };
+    let open = Open {
+        path,
+        boot: Boot(u128::from(round as u64) + 1),
+        fresh: JournalId(1),
+        faults: Faults::none(),
+    };
     let store = Store::open(open).expect("a store");
     let started = Instant::now();
     let until = started + ROUND;
-    let tasks: Vec<_> = (0..writers).map(|writer| tokio::spawn(write(store.clone(), writer, until))).collect();
+    let tasks: Vec<_> =
+        (0..writers).map(|writer| tokio::spawn(write(store.clone(), writer, until))).collect();
     let mut written = 0;
     for task in tasks {
         written += task.await.expect("a writer");
@@ -71,8 +88,10 @@ async fn ours(folder: &Path, writers: u128, round: usize) -> f64 {
 
 /// The floor: one thread, one transaction for as many rows as there are writers, the same row and head.
 fn floor(folder: &Path, writers: u64, round: usize) -> f64 {
-    let connection = rusqlite::Connection::open(folder.join(format!("floor-{writers}-{round}.db"))).expect("a file");
-    let pragmas = "pragma journal_mode=wal; pragma synchronous=full; pragma wal_autocheckpoint=4000;";
+    let connection = rusqlite::Connection::open(folder.join(format!("floor-{writers}-{round}.db")))
+        .expect("a file");
+    let pragmas =
+        "pragma journal_mode=wal; pragma synchronous=full; pragma wal_autocheckpoint=4000;";
     connection.execute_batch(pragmas).expect("pragmas");
     connection
         .execute_batch(
@@ -108,7 +127,7 @@ fn floor(folder: &Path, writers: u64, round: usize) -> f64 {
 
 #[tokio::main]
 async fn main() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir_in(folder()).expect("a folder");
     for writers in [1_u64, 64, 256] {
         let (mut own, mut bare) = (vec![], vec![]);
         for round in 0..ROUNDS {
@@ -119,7 +138,7 @@ async fn main() {
         tell(
             "durable_appends",
             &json!({"writers": writers, "appends_per_s": own.round(), "floor_per_s": bare.round(),
-                "ratio": (own / bare * 1_000.0).round() / 1_000.0, "goal": 0.8,
+                "ratio": rounded(own / bare, 3), "goal": 0.8,
                 "floor": "bare rusqlite loop, same rows, one transaction for as many rows as writers, WAL, synchronous=FULL"}),
         );
     }

@@ -9,12 +9,12 @@ use events::message::{Message, Role};
 use events::prompt::{Catalogue, Params};
 use events::quantity::{Instant, Tokens};
 use events::record::{Actor, Boot, Commit, CommitId, Epoch, Hash, JournalId, Payload, Version};
-use events::run::ledger::{self, Ask, ToolOutcome, ToolNo, Verdict};
+use events::run::ledger::{self, Ask, ToolNo, ToolOutcome, Verdict};
 use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
 use events::run::step::{self, CallNo};
 use events::run::{Command, Event, Run, State};
 use events::usage::Usage;
-use figure::{ROUNDS, cpu, median, tell};
+use figure::{ROUNDS, cpu, median, rounded, tell};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,12 @@ const STEPS: u32 = 200;
 const ROUND: Duration = Duration::from_secs(2);
 
 fn spec() -> Arc<Spec> {
-    let one = Candidate { provider: "openai".into(), model: "m".into(), price: None, output_max: Tokens(1_000) };
+    let one = Candidate {
+        provider: "openai".into(),
+        model: "m".into(),
+        price: None,
+        output_max: Tokens(1_000),
+    };
     Arc::new(Spec {
         plane: Plane::Run,
         delivery: Delivery::Live,
@@ -46,14 +51,29 @@ fn spec() -> Arc<Spec> {
 fn answer(call: u32) -> Command {
     let verdict = Verdict::Server(ReplayClass::ReadOnly);
     let arguments = events::json::Json::from_bytes(b"{}");
-    let asks = vec![Ask { id: format!("call_{call}"), name: "clock_now".into(), arguments, verdict }];
-    let body = Message::text(Role::Assistant, "Let me look at the clock for you, and then say what it shows.").body();
-    let answer = step::Answer { body, asks, stop: step::Stop::ToolCalls, usage: Usage::default(), served_model: None, request_id: None };
+    let asks =
+        vec![Ask { id: format!("call_{call}"), name: "clock_now".into(), arguments, verdict }];
+    let body = Message::text(
+        Role::Assistant,
+        "Let me look at the clock for you, and then say what it shows.",
+    )
+    .body();
+    let answer = step::Answer {
+        body,
+        asks,
+        stop: step::Stop::ToolCalls,
+        usage: Usage::default(),
+        served_model: None,
+        request_id: None,
+    };
     Command::Model { call: CallNo(call), outcome: step::Settled::Answered(answer) }
 }
 
 fn receipt(call: u32) -> Command {
-    let outcome = ledger::Settled::Receipt(ToolOutcome::Succeeded, r#"{"now":"2026-11-30T18:59:10Z"}"#.into());
+    let outcome = ledger::Settled::Receipt(
+        ToolOutcome::Succeeded,
+        r#"{"now":"2026-11-30T18:59:10Z"}"#.into(),
+    );
     Command::Tool { call: ToolNo(call), attempt: 0, outcome }
 }
 
@@ -61,17 +81,29 @@ fn receipt(call: u32) -> Command {
 fn frames() -> Vec<Frame> {
     let id = RunId::new(Place::default(), 1);
     let (journal_id, stream) = (JournalId(1), Run::stream(&id));
-    let (mut state, mut prev, mut version) = (State::default(), journal::genesis(journal_id, &stream), Version::EMPTY);
+    let (mut state, mut prev, mut version) =
+        (State::default(), journal::genesis(journal_id, &stream), Version::EMPTY);
     let open = Command::Open { spec: spec(), session: None, grant: None };
     let steps = (0..STEPS).flat_map(|step| [answer(step), receipt(step)]);
     let mut frames = vec![];
     for (n, command) in std::iter::once(open).chain(steps).enumerate() {
         let events = Run::decide(&state, &command, Instant(1)).expect("a decision");
-        let entries: Vec<_> = events.iter().map(|event| Run::encode(event).expect("an entry")).collect();
+        let entries: Vec<_> =
+            events.iter().map(|event| Run::encode(event).expect("an entry")).collect();
         let (count, first_version) = (entries.len(), version.plus(1));
         let (epoch, boot, id) = (Epoch(1), Boot(1), CommitId(n as u128));
-        let commit =
-            Commit { journal: journal_id, stream: stream.clone(), first_version, epoch, boot, id, at: Instant(1), causes: vec![], prev, entries };
+        let commit = Commit {
+            journal: journal_id,
+            stream: stream.clone(),
+            first_version,
+            epoch,
+            boot,
+            id,
+            at: Instant(1),
+            causes: vec![],
+            prev,
+            entries,
+        };
         let frame = journal::encode(&commit);
         prev = frame.hash;
         version = version.plus(count);
@@ -121,7 +153,8 @@ fn rate(mut round: impl FnMut() -> u64) -> f64 {
 
 fn main() {
     let frames = frames();
-    let decoded = frames.iter().map(|frame| journal::decode(&frame.bytes, frame.hash).expect("a commit"));
+    let decoded =
+        frames.iter().map(|frame| journal::decode(&frame.bytes, frame.hash).expect("a commit"));
     let payloads: Vec<_> = decoded
         .flat_map(|commit| commit.entries)
         .filter_map(|entry| match entry.payload {
@@ -138,7 +171,7 @@ fn main() {
     tell(
         "verified_replay",
         &json!({"events_per_cpu_s": own.round(), "floor_per_cpu_s": bare.round(),
-            "ratio": (own / bare * 1_000.0).round() / 1_000.0, "goal": 0.6, "goal_per_cpu_s": 1_000_000,
+            "ratio": rounded(own / bare, 3), "goal": 0.6, "goal_per_cpu_s": 1_000_000,
             "floor": "SHA-256 and postcard decode of the same bytes"}),
     );
 }

@@ -4,7 +4,36 @@
 //! [`Appended::Unknown`] and never called a failure; a reader sees every commit once, in order, or a named error.
 //! Absent on purpose: a way to change or delete a commit, a time-out of its own, knowledge of what an entry means.
 //!
-//! Reading order: [`contract`], [`slot`](mod@contract) inside it, [`Store`], [`fault`], the backends, then
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! use events::{aggregate::Wake, quantity::Instant, record::*};
+//! use store::{Append, Appended, Faults, Store};
+//!
+//! let store = Store::memory(Boot(1), JournalId(7), Faults::none());
+//! let stream = StreamKey::named(StreamKind::Probe, "example");
+//! let tail = store.tail(&stream).await?;
+//! let payload = Payload::Inline(b"it happened"[..].into());
+//! let commit = Commit {
+//!     journal: store.journal(),
+//!     stream: stream.clone(),
+//!     first_version: tail.version.plus(1),
+//!     epoch: store.epoch(),
+//!     boot: store.boot(),
+//!     id: CommitId(1),
+//!     at: Instant(1),
+//!     causes: vec![],
+//!     prev: tail.hash,
+//!     entries: vec![Entry { kind: 1, schema: 1, seal: None, payload }],
+//! };
+//! let append = Append { commit, expected: tail, wake: Wake::OnCommand, blobs: vec![] };
+//! assert!(matches!(store.append(append.clone()).await, Appended::Appended { .. }));
+//! assert!(matches!(store.append(append).await, Appended::Duplicate { version: Version(1), .. }));
+//! assert_eq!(store.read(&stream, Version::EMPTY, 10).await?.len(), 1);
+//! # Ok::<(), store::StoreError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! Reading order: [`contract`], [`Store`], [`fault`], the backends (`slot` has the rule that both share), then
 //! [`verify`] and [`backup`].
 
 #![warn(missing_docs)]

@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn events_are_the_same_wherever_the_bytes_are_cut() {
-        let text = ": hello\n\nid: 1\nevent: a\ndata: é\ndata: y\n\ndata:z\r\n\r\nevent: no-data\n\nid: 2\rdata\r\rdata: cut";
-        let expected = [event("1", "a", "é\ny"), event("1", "", "z"), event("2", "", "")];
+        let text = ": hello\n\nid: 1\nevent: a\ndata: é\ndata: y\n\ndata:z\r\ndata: w\r\n\r\nevent: no-data\n\nid: 2\rdata\r\rdata: cut";
+        let expected = [event("1", "a", "é\ny"), event("1", "", "z\nw"), event("2", "", "")];
         for at in 0..text.len() {
             let (one, two) = text.as_bytes().split_at(at);
             let mut decoder = Decoder::default();

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use events::id::KeyId;
-use events::key::{Command, Issued, Key};
+use events::key::{Command, Issued, Key, State as Folded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -90,14 +90,15 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn object(id: KeyId, issued: &Issued, revoked: bool) -> Value {
-    json!({
+fn object(id: KeyId, state: &Folded) -> Option<Value> {
+    let issued = state.issued.as_ref()?;
+    Some(json!({
         "id": id.to_string(),
         "object": "key",
         "name": issued.name,
         "role": wire::fact::role(issued.role),
-        "revoked": revoked,
-    })
+        "revoked": state.revoked,
+    }))
 }
 
 /// One key, without its secret.
@@ -108,10 +109,8 @@ fn object(id: KeyId, issued: &Issued, revoked: bool) -> Value {
 pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
     let id = key_id(&id)?;
     let observed = app.observe::<Key>(id).await?;
-    match &observed.state.issued {
-        Some(issued) => Ok(Json(object(id, issued, observed.state.revoked))),
-        None => Err(ApiError::new(Code::NotFound, format!("there is no key {id}"))),
-    }
+    let unknown = || ApiError::new(Code::NotFound, format!("there is no key {id}"));
+    object(id, &observed.state).map(Json).ok_or_else(unknown)
 }
 
 /// Every key, without secrets.

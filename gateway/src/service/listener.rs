@@ -51,7 +51,7 @@ impl Bounded {
         task::spawn(task::Kind::Serve, async move {
             let told = async {
                 let mut unread = [0; 4_096];
-                stream.read(&mut unread).await?;
+                let _asked = stream.read(&mut unread).await?;
                 stream.write_all(FULL).await?;
                 stream.shutdown().await?;
                 while stream.read(&mut unread).await? > 0 {}

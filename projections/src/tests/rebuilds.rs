@@ -6,7 +6,9 @@ use super::recorder::Recorder;
 use super::views::{Folder, LONG, Rows, caught_up, during, in_state, rows, state};
 use crate::runner::Build;
 use crate::{Name, RebuildError, State};
+use events::record::{Boot, JournalId};
 use std::sync::{Arc, Mutex};
+use store::{Faults, Open, Store};
 
 /// Rows without where they came from: two histories of the same facts differ only there.
 fn tables(rows: Rows) -> Rows {
@@ -65,7 +67,16 @@ async fn a_rebuild_beside_writers_loses_and_doubles_nothing() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::join!(rebuilds, writes);
+        // A reader beside them never sees a table missing, or fewer runs than before.
+        let reads = async {
+            let mut seen = 0;
+            for _ in 0..100 {
+                let page = handle.runs(crate::runs::Query::default()).await.unwrap();
+                assert!(page.count >= seen, "{} after {seen}", page.count);
+                seen = page.count;
+            }
+        };
+        tokio::join!(rebuilds, writes, reads);
         caught_up(&handle, journal.end()).await;
     })
     .await;
@@ -186,4 +197,49 @@ async fn a_rebuild_touches_no_metric() {
         assert_eq!(recorder.touched(), before);
     })
     .await;
+}
+
+fn owner(path: &std::path::Path, boot: u128) -> Store {
+    let (boot, fresh) = (Boot(boot), JournalId(33));
+    Store::open(Open { path: path.to_path_buf(), boot, fresh, faults: Faults::none() }).unwrap()
+}
+
+/// The same over a journal file: a new owner changes nothing, a copy that is put back changes all.
+#[tokio::test]
+async fn a_journal_file_is_followed_across_owners_and_rebuilt_after_a_restore() {
+    let (folder, files) = (Folder::new(), tempfile::tempdir().unwrap());
+    let (path, copy) = (files.path().join("journal.db"), files.path().join("copy.db"));
+    let mut journal = Journal::of(owner(&path, 1));
+    let mut dice = Dice::new(33);
+    journal.wander(&mut dice, 60).await;
+    let (handle, runner) = folder.start(&journal.store).await;
+    during(runner, async {
+        journal.wander(&mut dice, 60).await;
+        caught_up(&handle, journal.end()).await;
+    })
+    .await;
+    journal.store.backup(&copy, |_, _| {}).await.unwrap();
+    let copied = rows(&folder.path());
+
+    let folded = journal.newest;
+    journal.store.close().await;
+    journal.store = owner(&path, 2);
+    let (handle, runner) = folder.start(&journal.store).await;
+    let status = handle.status().into_iter().next().unwrap();
+    assert_eq!((status.state, status.position, status.lag), (State::Running, here(folded), 0));
+    during(runner, async {
+        journal.wander(&mut dice, 60).await;
+        caught_up(&handle, journal.end()).await;
+    })
+    .await;
+    assert_eq!(rows(&folder.path()), Folder::new().follow(&journal).await);
+
+    journal.store.close().await;
+    store::backup::restore(&copy, &path, |_, _| {}).unwrap();
+    journal.store = owner(&path, 3);
+    let (handle, runner) = folder.start(&journal.store).await;
+    assert_eq!(state(&handle, Name::Runs), State::Rebuilding);
+    during(runner, caught_up(&handle, here(folded))).await;
+    assert_eq!(rows(&folder.path()), copied);
+    journal.store.close().await;
 }

@@ -2,13 +2,13 @@
 
 use super::{BOOT, journal};
 use crate::probe::{JOURNAL, all, grow, stream, wake_of};
-use events::record::{Boot, Hash, JournalId};
+use events::record::{Boot, Hash, JournalId, Version};
 use rusqlite::Connection;
 use std::path::Path;
 use std::process::Command;
 use store::backup::{BackupError, restore};
 use store::verify::{Report, verify};
-use store::{Faults, Open, OpenError, Outage, Store};
+use store::{Faults, Open, OpenError, Outage, Store, StoreError};
 use tempfile::TempDir;
 
 fn open(path: &Path, boot: Boot) -> Result<Store, OpenError> {
@@ -218,4 +218,31 @@ async fn a_journal_keeps_the_name_it_was_made_with() {
     let store = Store::open(open).unwrap();
     assert_eq!(store.journal(), JOURNAL);
     assert_ne!(store.stats().await.unwrap().rolling, Hash::default());
+}
+
+#[tokio::test]
+async fn a_damaged_head_is_a_conflict_whose_reader_is_told() {
+    for (column, damage) in
+        [("hash", "zeroblob(32)"), ("sequence", "sequence - 1"), ("version", "version + 1")]
+    {
+        let folder = TempDir::new().unwrap();
+        let path = journal(&folder);
+        filled(&path).await.close().await;
+        let connection = Connection::open(&path).unwrap();
+        let update = format!("update heads set {column} = {damage} where stream = 'probe/a'");
+        assert_eq!(connection.execute(&update, []).unwrap(), 1);
+        drop(connection);
+        let store = open(&path, Boot(2)).unwrap();
+        let stream = stream("a");
+        let append = crate::probe::after(&store, &stream, store.empty_tail(&stream), &[b"x"]);
+        let answer = store.append(append).await;
+        assert!(matches!(answer, store::Appended::Conflict { .. }), "{column}: {answer:?}");
+        for read in
+            [store.read(&stream, Version(0), 99).await, store.read(&stream, Version(10), 99).await]
+        {
+            assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{column}: {read:?}");
+        }
+        assert!(matches!(store.tail(&stream).await, Err(StoreError::Corrupt { .. })), "{column}");
+        store.close().await;
+    }
 }

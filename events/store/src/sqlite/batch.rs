@@ -235,7 +235,8 @@ impl<'c> Desk<'c> {
             None => match self.statements.head(&candidate.stream)? {
                 None => empty_tail(self.journal, &candidate.stream),
                 Some((tail, true)) => tail,
-                Some((_, false)) => return Ok(Appended::Unknown(damaged(&candidate.stream))),
+                // Damaged: whoever reads the stream again, as a conflict asks, is told how.
+                Some((tail, false)) => return Ok(Appended::Conflict { tail }),
             },
         };
         match candidate.judge(&tail) {
@@ -296,12 +297,6 @@ impl<'c> Desk<'c> {
             (Some(_), _) | (None, Verdict::Conflict | Verdict::Fits) => Appended::Conflict { tail },
         })
     }
-}
-
-fn damaged(stream: &StreamKey) -> Outage {
-    Outage::Unavailable(format!(
-        "the head of {stream} disagrees with its last commit: verify the journal"
-    ))
 }
 
 /// Whether the disk has no room for a batch.

@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
-/// Looks at the lock file of another owner that has not written its process id yet.
-const LOOKS_MAX: u32 = 50;
-/// Between two looks; an owner writes its id within microseconds of taking the lock.
+/// Looks at a lock that is taken. A verification holds it for some microseconds, and an owner writes its process id
+/// that long after it took the lock; neither should be what a starting node is told.
+const LOOKS_MAX: u32 = 20;
+/// Between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// File systems on which locks and fsync can not be relied on, by the magic number of `statfs(2)` on Linux.
@@ -56,9 +57,6 @@ impl Lock {
                 }
                 Err(TryLockError::Error(source)) => return Err(io(source)),
                 Err(TryLockError::WouldBlock) => pid = owner(&mut file),
-            }
-            if pid.is_some() {
-                break;
             }
             std::thread::sleep(LOOK_PAUSE);
         }

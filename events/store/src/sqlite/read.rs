@@ -106,6 +106,8 @@ pub(super) fn stream(
         let last = page.last().map(|recorded| recorded.commit.last_version());
         let head = head_version(&transaction, stream)?;
         whole(&transaction, stream, (head, last, after))?;
+        // The head says the right version: then everything else that it says must be right too.
+        newest(&transaction, journal, stream)?;
     }
     Ok(page)
 }

@@ -250,3 +250,34 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { path: folder.to_path_buf(), source };
     std::fs::File::open(folder).map_err(io)?.sync_all().map_err(io)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_was_not_taken_is_an_error() {
+        // A database in memory has no write-ahead log and says so.
+        let connection = Connection::open_in_memory().unwrap();
+        let error = apply(&connection, &WRITER).unwrap_err();
+        assert!(
+            matches!(&error, OpenError::NotSafe { pragma: "journal_mode", found, .. } if found == "memory"),
+            "{error}"
+        );
+        apply(&connection, &READER).unwrap();
+    }
+
+    #[test]
+    fn a_changed_row_of_meta_is_an_error() {
+        let connection = Connection::open_in_memory().unwrap();
+        create(&connection, JournalId(7)).unwrap();
+        assert_eq!(journal(&connection).unwrap(), JournalId(7));
+        set_counter(&connection, Counter::Restores, 3).unwrap();
+        assert_eq!(counter(&connection, Counter::Restores).unwrap(), 3);
+        connection
+            .execute("update meta set value = zeroblob(8) where name = 'restores'", [])
+            .unwrap();
+        let error = counter(&connection, Counter::Restores).unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { name: "restores" }), "{error}");
+    }
+}

@@ -178,5 +178,5 @@ fn messages(bodies: &[Body]) -> Result<Vec<Message>, ApiError> {
 fn mismatch(id: SessionId, at: usize, why: &Difference) -> ApiError {
     let mend = "send the session's own messages first, or `x-piton-history: fork` for a session of its own";
     let message = format!("session {id}: messages[{at}] {why}; {mend}");
-    ApiError::new(Code::HistoryMismatch, message).param(&format!("messages[{at}]"))
+    ApiError::new(Code::HistoryMismatch, message).param(format!("messages[{at}]"))
 }

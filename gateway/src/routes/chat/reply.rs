@@ -119,7 +119,7 @@ fn answer(state: &State) -> Result<(Message, Finish), ApiError> {
     if let Some(end) = state.ended().filter(|end| end.outcome != Outcome::Completed) {
         return Err(failure(end));
     }
-    let message = match state.answer().map(|body| body.message()) {
+    let message = match state.answer().map(events::message::Body::message) {
         Some(message) => message.map_err(ApiError::unreadable)?,
         None => Message { role: Role::Assistant, name: None, parts: vec![] },
     };
@@ -198,7 +198,7 @@ impl Wait {
             return Ok(beliefs.borrow().clone());
         }
         self.beliefs = None;
-        Ok(self.app.observe::<Run>(self.run).await?)
+        self.app.observe::<Run>(self.run).await
     }
 }
 
