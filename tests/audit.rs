@@ -29,10 +29,13 @@ pub fn audit(data: &Path) -> Result<Audited, String> {
             for recorded in commits {
                 for (place, entry) in recorded.commit.entries.iter().enumerate() {
                     let payload = payloads(entry)?;
-                    let fact = catalogue::decode(stream, entry.kind, entry.schema, &payload).ok()?;
+                    let fact =
+                        catalogue::decode(stream, entry.kind, entry.schema, &payload).ok()?;
                     folded = folded.evolve(&fact).ok()?;
                     if stream.kind() == StreamKind::Run {
-                        bytes.borrow_mut().insert((recorded.position.sequence, place), payload.to_vec());
+                        bytes
+                            .borrow_mut()
+                            .insert((recorded.position.sequence, place), payload.to_vec());
                     }
                 }
             }
@@ -70,7 +73,9 @@ fn re_drive(commits: &[Recorded], bytes: &BTreeMap<(u64, usize), Vec<u8>>) -> Re
         let entries = recorded.commit.entries.iter().enumerate();
         let events: Vec<Event> = entries
             .map(|(place, entry)| {
-                let payload = bytes.get(&(recorded.position.sequence, place)).ok_or("a payload is missing")?;
+                let payload = bytes
+                    .get(&(recorded.position.sequence, place))
+                    .ok_or("a payload is missing")?;
                 Run::decode(entry.kind, entry.schema, payload).map_err(|error| error.to_string())
             })
             .collect::<Result<_, String>>()?;

@@ -23,10 +23,20 @@ async fn node() -> (tempfile::TempDir, Node) {
 }
 
 /// A completion in a session: status, session id, run id, body.
-async fn in_session(node: &Node, session: &str, request: &Value, fork: &str) -> (u16, String, String, Value) {
-    let sent = node.ask(Method::POST, CHAT).header("x-piton-session-id", session).header("x-piton-history", fork);
+async fn in_session(
+    node: &Node,
+    session: &str,
+    request: &Value,
+    fork: &str,
+) -> (u16, String, String, Value) {
+    let sent = node
+        .ask(Method::POST, CHAT)
+        .header("x-piton-session-id", session)
+        .header("x-piton-history", fork);
     let got = body(sent, request).send().await.unwrap();
-    let header = |name: &str| got.headers().get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default();
+    let header = |name: &str| {
+        got.headers().get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
     let (session, run) = (header("x-piton-session-id"), header("x-piton-run-id"));
     let status = got.status().as_u16();
     (status, session, run, serde_json::from_str(&got.text().await.unwrap()).unwrap())
@@ -41,7 +51,10 @@ async fn a_chat_is_answered_whole_and_its_intent_stands_before_its_answer() {
     assert_eq!(got.headers()["x-piton-served-by"], "demo:demo");
     assert!(!got.headers().contains_key("x-piton-cost-usd"), "an unknown cost has no header");
     let answer: Value = serde_json::from_str(&got.text().await.unwrap()).unwrap();
-    assert!(answer["choices"][0]["message"]["content"].as_str().unwrap().contains("hello"), "{answer}");
+    assert!(
+        answer["choices"][0]["message"]["content"].as_str().unwrap().contains("hello"),
+        "{answer}"
+    );
     assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() > 0);
     let journal = node.journal(&run).await;
     assert_eq!(journal.len(), 2, "two durable waits a call");
@@ -57,8 +70,10 @@ async fn a_streamed_chat_says_the_same_and_ends_with_done() {
     request["stream"] = json!(true);
     request["stream_options"] = json!({"include_usage": true});
     let events = Events::open(body(node.ask(Method::POST, CHAT), &request)).await.rest().await;
-    let text: String =
-        events.iter().filter_map(|event| event.data["choices"][0]["delta"]["content"].as_str()).collect();
+    let text: String = events
+        .iter()
+        .filter_map(|event| event.data["choices"][0]["delta"]["content"].as_str())
+        .collect();
     assert_eq!(whole["choices"][0]["message"]["content"], text);
     assert_eq!(events.last().unwrap().data, "[DONE]");
     let usage = &events[events.len() - 2].data["usage"];
@@ -69,10 +84,13 @@ async fn a_streamed_chat_says_the_same_and_ends_with_done() {
 async fn a_model_is_named_in_three_ways_and_an_unknown_provider_is_told_apart() {
     let (_folder, node) = node().await;
     for model in ["demo:demo", "demo/demo", "demo", "whatever-name"] {
-        let (status, got) = node.post(CHAT, &json!({"model": model, "messages": [said("hi")]})).await;
+        let (status, got) =
+            node.post(CHAT, &json!({"model": model, "messages": [said("hi")]})).await;
         assert_eq!(status, 200, "{model}: {got}");
     }
-    for (model, code) in [("openai:gpt-x", "route_unconfigured"), ("anthropic:claude-x", "invalid_model")] {
+    for (model, code) in
+        [("openai:gpt-x", "route_unconfigured"), ("anthropic:claude-x", "invalid_model")]
+    {
         let (_, got) = node.post(CHAT, &json!({"model": model, "messages": [said("hi")]})).await;
         assert_eq!(got["error"]["code"], code, "{got}");
     }
@@ -113,20 +131,32 @@ async fn a_callers_own_tools_round_trip_without_a_session() {
     let (_folder, node) = node().await;
     let ask = said("tool get_weather {\"city\":\"Bern\"}");
     let (status, first) = node.post(CHAT, &with_tool(std::slice::from_ref(&ask))).await;
-    assert_eq!((status, &first["choices"][0]["finish_reason"]), (200, &json!("tool_calls")), "{first}");
+    assert_eq!(
+        (status, &first["choices"][0]["finish_reason"]),
+        (200, &json!("tool_calls")),
+        "{first}"
+    );
     let message = first["choices"][0]["message"].clone();
     let call = message["tool_calls"][0]["id"].clone();
     let result = json!({"role": "tool", "tool_call_id": call, "content": "sunny"});
     let (status, second) = node.post(CHAT, &with_tool(&[ask, message, result])).await;
     assert_eq!(status, 200, "{second}");
-    assert!(second["choices"][0]["message"]["content"].as_str().unwrap().contains("sunny"), "{second}");
+    assert!(
+        second["choices"][0]["message"]["content"].as_str().unwrap().contains("sunny"),
+        "{second}"
+    );
 }
 
 /// The session's run that waits for the caller's tool: its id, and what the caller knows.
 async fn held(node: &Node, session: &str) -> (String, Value, Value) {
     let ask = said("tool get_weather {\"city\":\"Bern\"}");
-    let (status, _, run, first) = in_session(node, session, &with_tool(std::slice::from_ref(&ask)), "").await;
-    assert_eq!((status, &first["choices"][0]["finish_reason"]), (200, &json!("tool_calls")), "{first}");
+    let (status, _, run, first) =
+        in_session(node, session, &with_tool(std::slice::from_ref(&ask)), "").await;
+    assert_eq!(
+        (status, &first["choices"][0]["finish_reason"]),
+        (200, &json!("tool_calls")),
+        "{first}"
+    );
     let (_, waiting) = node.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(waiting["status"], "waiting_for_client_tools", "{waiting}");
     (run, ask, first["choices"][0]["message"].clone())
@@ -141,7 +171,8 @@ async fn a_held_run_goes_on_with_the_callers_results_also_after_a_kill() {
     let node = Node::demo(folder.path()).await;
     let call = message["tool_calls"][0]["id"].clone();
     let result = json!({"role": "tool", "tool_call_id": call, "content": "sunny"});
-    let (status, _, same, got) = in_session(&node, "weather", &with_tool(&[ask, message, result]), "").await;
+    let (status, _, same, got) =
+        in_session(&node, "weather", &with_tool(&[ask, message, result]), "").await;
     assert_eq!((status, same), (200, run.clone()), "{got}");
     assert!(got["choices"][0]["message"]["content"].as_str().unwrap().contains("sunny"), "{got}");
     assert_eq!(node.ended(&run).await["reason"], "answered");
@@ -151,11 +182,15 @@ async fn a_held_run_goes_on_with_the_callers_results_also_after_a_kill() {
 async fn a_run_whose_caller_goes_on_without_its_tool_ends_with_a_typed_reason() {
     let (_folder, node) = node().await;
     let (run, _, _) = held(&node, "weather").await;
-    let (status, _, other, got) = in_session(&node, "weather", &asked(&[said("never mind")]), "").await;
+    let (status, _, other, got) =
+        in_session(&node, "weather", &asked(&[said("never mind")]), "").await;
     assert_eq!(status, 200, "{got}");
     assert_ne!(run, other);
     let ended = node.ended(&run).await;
-    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("errored"), &json!("client_tool_gone")));
+    assert_eq!(
+        (&ended["outcome"], &ended["reason"]),
+        (&json!("errored"), &json!("client_tool_gone"))
+    );
 }
 
 #[tokio::test]
@@ -173,7 +208,10 @@ async fn a_body_that_is_none_is_refused_by_name() {
     for (request, part) in [
         (json!({"model": "demo", "messages": []}), "messages"),
         (json!({"messages": [said("hi")]}), "model"),
-        (json!({"model": "demo", "messages": [{"role": "user", "content": 7}]}), "messages[0].content"),
+        (
+            json!({"model": "demo", "messages": [{"role": "user", "content": 7}]}),
+            "messages[0].content",
+        ),
     ] {
         let (status, got) = node.post(CHAT, &request).await;
         assert_eq!(status, 400, "{got}");

@@ -60,22 +60,28 @@ async fn ended(node: &Node) -> bool {
 /// Started again without the fault, and without a command.
 async fn check(data: &Path, accepted: bool, fault: &str) {
     let node = Node::demo(data).await;
-    let found = tests::process::wait_for(&format!("{fault}: what was accepted is listed and ends"), || async {
-        let (_, list) = node.get("/v1/runs").await;
-        let runs = list["data"].as_array()?.clone();
-        match runs.first() {
-            None if !accepted && caught_up(&node).await => Some(None),
-            None => None,
-            Some(run) => {
-                let id = run["id"].as_str()?.to_owned();
-                let (_, found) = node.get(&format!("/v1/runs/{id}")).await;
-                found["outcome"].is_string().then_some(Some(found))
+    let found = tests::process::wait_for(
+        &format!("{fault}: what was accepted is listed and ends"),
+        || async {
+            let (_, list) = node.get("/v1/runs").await;
+            let runs = list["data"].as_array()?.clone();
+            match runs.first() {
+                None if !accepted && caught_up(&node).await => Some(None),
+                None => None,
+                Some(run) => {
+                    let id = run["id"].as_str()?.to_owned();
+                    let (_, found) = node.get(&format!("/v1/runs/{id}")).await;
+                    found["outcome"].is_string().then_some(Some(found))
+                }
             }
-        }
-    })
+        },
+    )
     .await;
     let effects = effects(data);
-    assert!(effects.values().all(|times| *times == 1), "{fault}: an effect happened twice: {effects:?}");
+    assert!(
+        effects.values().all(|times| *times == 1),
+        "{fault}: an effect happened twice: {effects:?}"
+    );
     let Some(run) = found else { return };
     let id = run["id"].as_str().unwrap();
     assert_eq!(run["outcome"], "completed", "{fault}: {run}");
@@ -112,13 +118,20 @@ async fn truth(node: &Node, id: &str, effects: &BTreeMap<String, u32>, fault: &s
     let count = |name: &str| events.iter().filter(|event| *event == name).count();
     let settled = count("model_answered") + count("model_failed") + count("model_unknown");
     assert_eq!(count("model_asked"), settled, "{fault}: {events:?}");
-    assert_eq!(count("tool_asked"), count("tool_receipt") + count("tool_unknown"), "{fault}: {events:?}");
+    assert_eq!(
+        count("tool_asked"),
+        count("tool_receipt") + count("tool_unknown"),
+        "{fault}: {events:?}"
+    );
     // What happened is told as a receipt or as unknown, never as neither.
     assert!(effects.len() <= count("tool_asked"), "{fault}: {effects:?} {events:?}");
     let (_, run) = node.get(&format!("/v1/runs/{id}")).await;
     let unknown = u64::try_from(count("model_unknown")).unwrap();
     assert_eq!(run["usage"]["calls_unknown"], unknown, "{fault}: {run}");
-    assert_eq!(run["usage"]["lower_bound"], true, "{fault}: the demo has no price, so its sum is a lower bound");
+    assert_eq!(
+        run["usage"]["lower_bound"], true,
+        "{fault}: the demo has no price, so its sum is a lower bound"
+    );
     for path in ["verify", "replay"] {
         let path = format!("/v1/runs/{id}/{path}");
         let (status, report) = if path.ends_with("replay") {

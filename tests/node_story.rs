@@ -53,7 +53,13 @@ async fn each_role_may_what_the_table_says_and_a_revoked_key_nothing() {
 async fn without_a_key_only_health_answers() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::demo(folder.path()).await;
-    for (path, status) in [("/health", 200), ("/health/ready", 200), ("/v1/models", 401), ("/metrics", 401), ("/nowhere", 404)] {
+    for (path, status) in [
+        ("/health", 200),
+        ("/health/ready", 200),
+        ("/v1/models", 401),
+        ("/metrics", 401),
+        ("/nowhere", 404),
+    ] {
         let got = client().get(format!("{}{path}", node.url)).send().await.unwrap();
         assert_eq!(got.status().as_u16(), status, "{path}");
         assert!(got.headers().contains_key("x-request-id"), "{path}");
@@ -74,7 +80,8 @@ async fn a_second_process_on_the_same_folder_is_refused_with_the_first_ones_pid(
 #[tokio::test]
 async fn a_drill_needs_its_marker_file() {
     let folder = tempfile::tempdir().unwrap();
-    let (status, told) = Node::refused(folder.path(), &["--demo", "--faults", "before_reply:1:kill"]).await;
+    let (status, told) =
+        Node::refused(folder.path(), &["--demo", "--faults", "before_reply:1:kill"]).await;
     assert_eq!(status.code(), Some(3), "{told}");
     assert!(told.contains("FAULTS-ALLOWED"), "{told}");
 }
@@ -99,7 +106,8 @@ async fn a_drain_lets_what_is_in_flight_finish() {
 #[tokio::test]
 async fn one_connection_too_many_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
-    let node = Node::start(folder.path(), &["--demo"], &[("PITON_LIMITS_MAX_CONNECTIONS", "4")]).await;
+    let node =
+        Node::start(folder.path(), &["--demo"], &[("PITON_LIMITS_MAX_CONNECTIONS", "4")]).await;
     let address = node.url.strip_prefix("http://").unwrap().to_owned();
     let held: Vec<_> = (0..8).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
     let refused = tests::process::wait_for("somebody is refused", || async {
@@ -114,15 +122,26 @@ async fn one_connection_too_many_is_told_so() {
 #[tokio::test]
 async fn one_run_too_many_is_told_when_to_come_back() {
     let folder = tempfile::tempdir().unwrap();
-    let node = Node::start(folder.path(), &["--demo"], &[("PITON_LIMITS_MAX_CONCURRENT_RUNS", "1")]).await;
+    let node =
+        Node::start(folder.path(), &["--demo"], &[("PITON_LIMITS_MAX_CONCURRENT_RUNS", "1")]).await;
     let request = |text: &str| json!({"model": "demo", "stream": true, "messages": [{"role": "user", "content": text}]});
-    let mut first = tests::sse::Events::open(body(node.ask(Method::POST, "/v1/chat/completions"), &request("slow 40"))).await;
+    let mut first = tests::sse::Events::open(body(
+        node.ask(Method::POST, "/v1/chat/completions"),
+        &request("slow 40"),
+    ))
+    .await;
     assert!(first.next().await.is_some());
-    let second = body(node.ask(Method::POST, "/v1/chat/completions"), &request("hello")).send().await.unwrap();
+    let second = body(node.ask(Method::POST, "/v1/chat/completions"), &request("hello"))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(second.status(), 429);
     assert_eq!(second.headers()["retry-after"], "1");
     assert_eq!(second.headers()["x-should-retry"], "true");
-    assert!(first.rest().await.iter().any(|event| event.data == "[DONE]"), "accepted work finishes");
+    assert!(
+        first.rest().await.iter().any(|event| event.data == "[DONE]"),
+        "accepted work finishes"
+    );
 }
 
 /// Every row of the table is served, and every route that the sources declare has a row.
@@ -131,12 +150,24 @@ async fn the_table_of_rights_and_the_router_name_the_same_routes() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::demo(folder.path()).await;
     for row in &gateway::auth::ROUTES {
-        let path = row.path.replace("{id}", "run_050000000000000000000000000007").replace("{*model}", "demo");
-        let got = client().request(row.method.clone(), format!("{}{path}", node.url)).send().await.unwrap();
+        let path = row
+            .path
+            .replace("{id}", "run_050000000000000000000000000007")
+            .replace("{*model}", "demo");
+        let got = client()
+            .request(row.method.clone(), format!("{}{path}", node.url))
+            .send()
+            .await
+            .unwrap();
         let wanted = if row.need == gateway::auth::Need::Nothing { 200 } else { 401 };
         assert_eq!(got.status().as_u16(), wanted, "{} {path} without a key", row.method);
         let asked = answer(node.ask(row.method.clone(), &path)).await;
-        assert!(!asked.1.to_string().contains("is not served here"), "{} {path}: {}", row.method, asked.1);
+        assert!(
+            !asked.1.to_string().contains("is not served here"),
+            "{} {path}: {}",
+            row.method,
+            asked.1
+        );
     }
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../gateway/src/routes");
     let mut files = vec![std::path::PathBuf::from(root)];

@@ -56,9 +56,16 @@ impl Node {
     pub async fn start(data: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let note = data.join("node.json");
         let _old = std::fs::remove_file(&note);
-        let log = std::fs::File::options().create(true).append(true).open(data.join("log.txt")).expect("a log");
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(data.join("log.txt"))
+            .expect("a log");
         let mut command = command(data);
-        command.args(["serve", "--bind", "127.0.0.1:0"]).args(arguments).envs(variables.iter().copied());
+        command
+            .args(["serve", "--bind", "127.0.0.1:0"])
+            .args(arguments)
+            .envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
         let child = command.spawn().expect("the node starts");
         let asks = client();
@@ -81,7 +88,9 @@ impl Node {
     pub async fn refused(data: &Path, arguments: &[&str]) -> (ExitStatus, String) {
         let mut command = command(data);
         command.args(["serve", "--bind", "127.0.0.1:0"]).args(arguments);
-        let output = tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("it ends");
+        let output = tokio::task::spawn_blocking(move || command.output().expect("it runs"))
+            .await
+            .expect("it ends");
         (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
@@ -93,14 +102,19 @@ impl Node {
 
     /// SIGTERM; waits for the end.
     pub async fn stop(&mut self) -> ExitStatus {
-        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
+        let pid = i32::try_from(self.child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+            .expect("a pid");
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
         self.died().await
     }
 
     /// Waits until it has died by itself.
     pub async fn died(&mut self) -> ExitStatus {
-        tokio::time::timeout(PATIENCE, gone(&mut self.child)).await.unwrap_or_else(|_| panic!("it still runs: {}", self.log()))
+        tokio::time::timeout(PATIENCE, gone(&mut self.child))
+            .await
+            .unwrap_or_else(|_| panic!("it still runs: {}", self.log()))
     }
 
     /// Whether it still runs.
@@ -151,7 +165,11 @@ impl Node {
 
     /// The run's commits, oldest first.
     pub async fn journal(&self, run: &str) -> Vec<Value> {
-        let text = self.ask(Method::GET, &format!("/v1/runs/{run}/journal")).send().await.expect("an answer");
+        let text = self
+            .ask(Method::GET, &format!("/v1/runs/{run}/journal"))
+            .send()
+            .await
+            .expect("an answer");
         let text = text.text().await.expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }
@@ -160,7 +178,10 @@ impl Node {
     pub async fn events(&self, run: &str) -> Vec<String> {
         let name = |entry: &Value| entry["name"].as_str().expect("a name").to_owned();
         let commits = self.journal(run).await;
-        commits.iter().flat_map(|commit| commit["entries"].as_array().expect("entries").iter().map(name)).collect()
+        commits
+            .iter()
+            .flat_map(|commit| commit["entries"].as_array().expect("entries").iter().map(name))
+            .collect()
     }
 }
 

@@ -26,7 +26,11 @@ async fn a_run_is_found_right_after_its_202_and_runs_its_tools() {
     let run = node.start_run(&json!({"input": "both: rope"})).await;
     assert_eq!(node.get(&format!("/v1/runs/{run}")).await.0, 200);
     let ended = node.ended(&run).await;
-    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("completed"), &json!("answered")), "{ended}");
+    assert_eq!(
+        (&ended["outcome"], &ended["reason"]),
+        (&json!("completed"), &json!("answered")),
+        "{ended}"
+    );
     let notes = std::fs::read_to_string(folder.path().join("notes.txt")).unwrap();
     assert_eq!(notes.lines().count(), 1);
     assert!(notes.ends_with("\trope\n"), "{notes}");
@@ -88,11 +92,19 @@ async fn a_reader_of_an_attempt_that_died_is_told_to_forget_it() {
     let node = Node::demo(folder.path()).await;
     let events = Events::open(follow(&node, &run, &last)).await.rest().await;
     let seen = names(&events);
-    let at = |name: &str| seen.iter().position(|event| *event == name).unwrap_or_else(|| panic!("no {name}: {seen:?}"));
+    let at = |name: &str| {
+        seen.iter()
+            .position(|event| *event == name)
+            .unwrap_or_else(|| panic!("no {name}: {seen:?}"))
+    };
     assert!(at("message.discarded") < at("model.unknown"), "{seen:?}");
     assert!(at("model.asked") < at("message.delta"), "{seen:?}");
     assert_eq!(seen.last(), Some(&"run.completed"));
-    assert_eq!(events[at("message.discarded")].data["chars"], Value::Null, "nobody knows how much was handed out");
+    assert_eq!(
+        events[at("message.discarded")].data["chars"],
+        Value::Null,
+        "nobody knows how much was handed out"
+    );
 }
 
 #[tokio::test]
@@ -100,7 +112,10 @@ async fn a_stopped_run_says_so_and_a_stop_may_be_repeated() {
     let (_folder, node) = node().await;
     let run = node.start_run(&json!({"input": "slow 200"})).await;
     let (status, stopped) = node.post(&format!("/v1/runs/{run}/stop"), &json!({})).await;
-    assert_eq!((status, &stopped["status"], &stopped["reason"]), (200, &json!("cancelled"), &json!("stopped")));
+    assert_eq!(
+        (status, &stopped["status"], &stopped["reason"]),
+        (200, &json!("cancelled"), &json!("stopped"))
+    );
     assert_eq!(node.post(&format!("/v1/runs/{run}/stop"), &json!({})).await.0, 200);
 }
 
@@ -110,7 +125,9 @@ async fn runs_of_a_session_wait_their_turn_or_are_rejected() {
     let session = "ses_050000000000000000000000000007";
     let first = node.start_run(&json!({"input": "slow 20", "session_id": session})).await;
     let second = node.start_run(&json!({"input": "hello", "session_id": session})).await;
-    let (status, got) = node.post("/v1/runs", &json!({"input": "x", "session_id": session, "on_busy": "reject"})).await;
+    let (status, got) = node
+        .post("/v1/runs", &json!({"input": "x", "session_id": session, "on_busy": "reject"}))
+        .await;
     assert_eq!((status, &got["error"]["code"]), (409, &json!("session_busy")), "{got}");
     assert_eq!(node.ended(&first).await["outcome"], "completed");
     assert_eq!(node.ended(&second).await["outcome"], "completed");
@@ -137,7 +154,11 @@ async fn a_budget_that_does_not_fit_ends_the_run_before_its_call() {
     let run = node.start_run(&json!({"input": "hello", "budget": {"usd": 1.0}})).await;
     let ended = node.ended(&run).await;
     // The demo has no price, so nobody can say that it fits.
-    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("exhausted"), &json!("budget")), "{ended}");
+    assert_eq!(
+        (&ended["outcome"], &ended["reason"]),
+        (&json!("exhausted"), &json!("budget")),
+        "{ended}"
+    );
     assert_eq!(ended["usage"]["calls"], 0);
 }
 
@@ -150,7 +171,8 @@ async fn lists_and_totals_say_what_the_runs_say() {
     }
     let list = wait_for("the list has the runs", || async {
         let (_, list) = node.get("/v1/runs").await;
-        let ended = list["data"].as_array()?.iter().filter(|run| run["outcome"] == "completed").count();
+        let ended =
+            list["data"].as_array()?.iter().filter(|run| run["outcome"] == "completed").count();
         (ended == 3).then_some(list)
     })
     .await;

@@ -229,7 +229,7 @@ impl Bell {
         let mut next = locked(&self.next);
         if at < *next {
             *next = at;
-            
+            self.moved.notify_one();
         }
     }
 }

@@ -156,8 +156,12 @@ fn bare(default: &Default, name: &str) -> Routed {
         Names::These(names) => names.iter().any(|one| one == name),
     };
     match &default.model {
-        Some(model) if !is_its => Routed { route: vec![candidate(&default.provider, model)], source: "default" },
-        Some(_) | None => Routed { route: vec![candidate(&default.provider, name)], source: "call" },
+        Some(model) if !is_its => {
+            Routed { route: vec![candidate(&default.provider, model)], source: "default" }
+        }
+        Some(_) | None => {
+            Routed { route: vec![candidate(&default.provider, name)], source: "call" }
+        }
     }
 }
 
@@ -180,7 +184,11 @@ mod tests {
         let default = configured.first().map(|provider| Default {
             provider: (*provider).to_owned(),
             model: default.map(str::to_owned),
-            names: if *provider == "demo" { Names::These(vec!["demo".to_owned()]) } else { Names::Any },
+            names: if *provider == "demo" {
+                Names::These(vec!["demo".to_owned()])
+            } else {
+                Names::Any
+            },
             why: "test".to_owned(),
         });
         Routing::new(configured.iter().map(|id| (*id).to_owned()), default)

@@ -114,7 +114,11 @@ impl App {
     /// # Errors
     ///
     /// What the caller is told when the rules say no, or nobody decided.
-    pub async fn decide<A>(&self, id: A::Id, order: Order<A::Command>) -> Result<Observed<A>, ApiError>
+    pub async fn decide<A>(
+        &self,
+        id: A::Id,
+        order: Order<A::Command>,
+    ) -> Result<Observed<A>, ApiError>
     where
         A: Hosted,
         A::Command: Serialize,

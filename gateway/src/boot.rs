@@ -13,14 +13,15 @@ pub use note::{FILE as NODE_FILE, NodeNote};
 pub use stop::Stop;
 
 use crate::app::{App, Parts};
+use crate::auth::Verifier;
 use crate::auth::node_key::{self, NodeKeyError, Show, Told};
 use crate::auth::private::{self, PrivateError};
-use crate::auth::Verifier;
 use crate::config::{Config, Secret};
 use crate::directory::Directory;
 use crate::error::Exit;
 use crate::service::{Bounded, router};
 use crate::telemetry::Metrics;
+use ::projections::{self as views, Runner};
 use actors::bus::{Bus, Local};
 use actors::clock::Clock;
 use actors::entropy::Entropy;
@@ -29,7 +30,6 @@ use actors::node::Node;
 use actors::perform::{run, session};
 use actors::table::{NotStarted, Table};
 use actors::task;
-use ::projections::{self as views, Runner};
 use events::id::Partition;
 use events::quantity::Millis;
 use events::record::{Boot, JournalId};
@@ -217,7 +217,8 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     keys::load(&store, &verifier).await.map_err(BootError::Issued)?;
     let listener = TcpListener::bind(config.bind).await;
     let listener = listener.map_err(|source| BootError::Bind { bind: config.bind, source })?;
-    let address = listener.local_addr().map_err(|source| BootError::Bind { bind: config.bind, source })?;
+    let address =
+        listener.local_addr().map_err(|source| BootError::Bind { bind: config.bind, source })?;
     let (stopping, watch) = watch::channel(false);
     let app = App::new(Parts {
         node,

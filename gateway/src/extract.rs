@@ -17,8 +17,13 @@ impl<S: Send + Sync> FromRequest<S> for Whole {
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         match Bytes::from_request(request, state).await {
             Ok(bytes) => Ok(Self(bytes)),
-            Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_))) => Err(too_large()),
-            Err(rejection) => Err(ApiError::new(Code::InvalidRequest, format!("the body can not be read: {rejection}"))),
+            Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_))) => {
+                Err(too_large())
+            }
+            Err(rejection) => Err(ApiError::new(
+                Code::InvalidRequest,
+                format!("the body can not be read: {rejection}"),
+            )),
         }
     }
 }
@@ -39,7 +44,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let Whole(bytes) = Whole::from_request(request, state).await?;
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| malformed("the body", &error.to_string()))
+        serde_json::from_slice(&bytes)
+            .map(Self)
+            .map_err(|error| malformed("the body", &error.to_string()))
     }
 }
 
@@ -61,6 +68,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 /// What text that does not read as it should is told.
 #[must_use]
 pub fn malformed(what: &str, why: &str) -> ApiError {
-    let code = if why.contains("unknown field") { Code::UnknownField } else { Code::InvalidRequest };
+    let code =
+        if why.contains("unknown field") { Code::UnknownField } else { Code::InvalidRequest };
     ApiError::new(code, format!("{what}: {why}"))
 }

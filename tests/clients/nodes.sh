@@ -16,7 +16,7 @@ bin=${PITON_BIN:-}
 # Proxies, keys and settings of the caller's shell would send a test to somebody else.
 export NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost NO_COLOR=1
 unset "${!PITON_@}" "${!OPENAI_@}"
-export PITON_API_KEY=$admin CLIENT_ADMIN_KEY=$admin
+export PITON_API_KEY=$admin CLIENT_ADMIN_KEY=$admin CLIENT_MODULES=$cache
 
 stop() {
     local code=$?

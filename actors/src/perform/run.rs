@@ -101,10 +101,14 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
     };
     let provider = ask.candidate.provider.as_str();
     if request.hash(provider) != ask.asked.request {
-        return refused(Class::InvalidRequest, "the request is not the one that was intended".to_owned());
+        return refused(
+            Class::InvalidRequest,
+            "the request is not the one that was intended".to_owned(),
+        );
     }
     let Some(endpoint) = world.endpoints.get(provider) else {
-        let why = format!("provider {provider} is not configured: set its key or base URL and restart");
+        let why =
+            format!("provider {provider} is not configured: set its key or base URL and restart");
         return refused(Class::InvalidRequest, why);
     };
     let mode = match ask.spec.delivery {
@@ -149,7 +153,11 @@ async fn conversation(world: &World, ask: &AskModel) -> Result<Vec<Body>, String
     for (place, named) in refs.iter().enumerate() {
         match state.messages.get(place).filter(|body| body.hash() == named.hash) {
             Some(body) => messages.push(body.clone()),
-            None => return Err(format!("message {place} of session {session} is not the one that was named")),
+            None => {
+                return Err(format!(
+                    "message {place} of session {session} is not the one that was named"
+                ));
+            }
         }
     }
     messages.extend(ask.transcript.iter().cloned());
@@ -187,8 +195,12 @@ fn judge(world: &World, spec: &Spec, call: &ToolCall) -> Ask {
         return Ask { id, name, arguments: plain, verdict };
     };
     match entry.check(&call.arguments) {
-        Ok(canonical) => Ask { id, name, arguments: canonical.json, verdict: Verdict::Server(entry.class()) },
-        Err(invalid) => Ask { id, name, arguments: plain, verdict: Verdict::Refused(invalid.content()) },
+        Ok(canonical) => {
+            Ask { id, name, arguments: canonical.json, verdict: Verdict::Server(entry.class()) }
+        }
+        Err(invalid) => {
+            Ask { id, name, arguments: plain, verdict: Verdict::Refused(invalid.content()) }
+        }
     }
 }
 
@@ -233,8 +245,8 @@ async fn run_tool(world: &World, run: RunId, tool: RunTool) -> ledger::Settled {
         Ok(Ok(content)) => ledger::Settled::Receipt(ToolOutcome::Succeeded, content),
         // It may yet take effect: nobody knows, and that is what is recorded.
         Ok(Err(ToolError::Unknown(_))) | Err(_) => ledger::Settled::Lost,
-        Ok(Err(error @ (ToolError::Invalid(_) | ToolError::Failed(_) | ToolError::DeadlinePassed))) => {
-            ledger::Settled::Receipt(ToolOutcome::Failed, error.content())
-        }
+        Ok(Err(
+            error @ (ToolError::Invalid(_) | ToolError::Failed(_) | ToolError::DeadlinePassed),
+        )) => ledger::Settled::Receipt(ToolOutcome::Failed, error.content()),
     }
 }

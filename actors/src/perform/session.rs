@@ -43,7 +43,12 @@ impl Hosted for Session {
     const INBOX: usize = 64;
     const IDLE: Duration = Duration::from_secs(30);
 
-    async fn perform(world: &Arc<World>, session: SessionId, _effect: Fence, what: Drive) -> Command {
+    async fn perform(
+        world: &Arc<World>,
+        session: SessionId,
+        _effect: Fence,
+        what: Drive,
+    ) -> Command {
         loop {
             match open(world, session, &what).await {
                 Ok(Ok(observed)) => match ended(world, &what, observed).await {
@@ -55,7 +60,9 @@ impl Hosted for Session {
                     warn!(run = %what.run, %refusal, "session_run_refused");
                     return end(&what, Outcome::Errored, vec![]);
                 }
-                Err(NoDecision::Parked { .. } | NoDecision::NobodyThere) => world.clock.pause(ASK).await,
+                Err(NoDecision::Parked { .. } | NoDecision::NobodyThere) => {
+                    world.clock.pause(ASK).await;
+                }
                 Err(_again) => world.clock.pause(PAUSE).await,
             }
         }

@@ -90,23 +90,40 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
 }
 
 fn of(provider: &str, model: Option<String>, why: String) -> Default {
-    let dated = DATED_DEFAULTS.iter().find(|(id, _)| *id == provider).map(|(_, model)| (*model).to_owned());
-    let names = if provider == DEMO { Names::These(crate::demo::MODELS.map(str::to_owned).into()) } else { Names::Any };
+    let dated =
+        DATED_DEFAULTS.iter().find(|(id, _)| *id == provider).map(|(_, model)| (*model).to_owned());
+    let names = if provider == DEMO {
+        Names::These(crate::demo::MODELS.map(str::to_owned).into())
+    } else {
+        Names::Any
+    };
     Default { provider: provider.to_owned(), model: model.or(dated), names, why }
 }
 
-fn chosen(wanted: &Model, endpoints: &BTreeMap<String, Endpoint>) -> Result<Default, ProviderError> {
+fn chosen(
+    wanted: &Model,
+    endpoints: &BTreeMap<String, Endpoint>,
+) -> Result<Default, ProviderError> {
     let spelled = format!("{}:{}", wanted.provider, wanted.name);
     if !endpoints.contains_key(&wanted.provider) {
-        let why = format!("provider {} is not configured: set its key or base URL", wanted.provider);
+        let why =
+            format!("provider {} is not configured: set its key or base URL", wanted.provider);
         return Err(ProviderError::Default { model: spelled, why });
     }
     let (provider, model) = (wanted.provider.clone(), Some(wanted.name.clone()));
-    Ok(Default { provider, model, names: Names::Any, why: "because default_model says so".to_owned() })
+    Ok(Default {
+        provider,
+        model,
+        names: Names::Any,
+        why: "because default_model says so".to_owned(),
+    })
 }
 
 /// A provider with a key or an address in the configuration, and which of them it was.
-fn configured(config: &Config, provider: &'static Provider) -> Result<Option<(Endpoint, String)>, ProviderError> {
+fn configured(
+    config: &Config,
+    provider: &'static Provider,
+) -> Result<Option<(Endpoint, String)>, ProviderError> {
     let Some(set) = config.providers.get(provider.id) else { return Ok(None) };
     let why = match (&set.key, &set.base_url) {
         (Some(key), _) => format!("because {} is set", key.variable),
@@ -124,13 +141,15 @@ fn configured(config: &Config, provider: &'static Provider) -> Result<Option<(En
     };
     let mut endpoint = provider.endpoint(&environment)?;
     endpoint.total = Duration::from_millis(set.timeout.0);
-    endpoint.headers = set.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
+    endpoint.headers =
+        set.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
     Ok(Some((endpoint, why)))
 }
 
 /// The runtimes of this machine that answer, with what they serve.
 async fn runtimes(client: &Client) -> Vec<(&'static Provider, Endpoint, Vec<String>)> {
-    let local = registry::providers().filter(|one| one.key == KeyNeed::Optional && one.base_url.is_some());
+    let local =
+        registry::providers().filter(|one| one.key == KeyNeed::Optional && one.base_url.is_some());
     let asked = local.filter_map(|provider| {
         let endpoint = provider.endpoint(&|_name| None).ok()?;
         Some(async move {
@@ -143,8 +162,12 @@ async fn runtimes(client: &Client) -> Vec<(&'static Provider, Endpoint, Vec<Stri
 
 /// The models of the price table whose provider is configured.
 fn known(endpoints: &BTreeMap<String, Endpoint>, already: &[String]) -> Vec<String> {
-    let priced = providers::pricing::models().filter(|(provider, _)| endpoints.contains_key(*provider));
-    priced.map(|(provider, model)| format!("{provider}:{model}")).filter(|name| !already.contains(name)).collect()
+    let priced =
+        providers::pricing::models().filter(|(provider, _)| endpoints.contains_key(*provider));
+    priced
+        .map(|(provider, model)| format!("{provider}:{model}"))
+        .filter(|name| !already.contains(name))
+        .collect()
 }
 
 fn describe(default: Option<&Default>) -> String {

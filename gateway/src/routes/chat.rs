@@ -21,8 +21,8 @@ use axum::{Extension, Router};
 use events::id::{RunId, digest};
 use events::journal;
 use events::message::Message;
-use events::run::{Command, Run};
 use events::run::spec::{Delivery, Plane, Spec};
+use events::run::{Command, Run};
 use std::sync::Arc;
 
 /// The routes of this resource.
@@ -42,24 +42,34 @@ pub async fn complete(
     headers: HeaderMap,
     Whole(body): Whole,
 ) -> Result<Response, ApiError> {
-    let asked = chat::parse(&body).map_err(|bad| {
-        ApiError::new(Code::InvalidRequest, bad.to_string()).param(&bad.field)
-    })?;
+    let asked = chat::parse(&body)
+        .map_err(|bad| ApiError::new(Code::InvalidRequest, bad.to_string()).param(&bad.field))?;
     let room = Arc::clone(&app.room).try_acquire_owned().map_err(|_full| {
         let most = app.config.limits.max_concurrent_runs;
-        ApiError::new(Code::TooManyRuns, format!("{most} runs are being waited for: try again, or raise limits.max_concurrent_runs"))
-            .retry_after(events::quantity::Millis(1_000))
+        ApiError::new(
+            Code::TooManyRuns,
+            format!(
+                "{most} runs are being waited for: try again, or raise limits.max_concurrent_runs"
+            ),
+        )
+        .retry_after(events::quantity::Millis(1_000))
     })?;
     match bound::session(&headers)? {
-        Some(name) => bound::complete(&app, &caller, &name, &headers, (asked, journal::hash(&body)), room).await,
+        Some(name) => {
+            bound::complete(&app, &caller, &name, &headers, (asked, journal::hash(&body)), room)
+                .await
+        }
         None => {
             let run = run_id(&app, &caller, &headers)?;
-            let spec = Arc::new(spec(&app, &caller, &asked, &asked.messages, journal::hash(&body))?);
+            let spec =
+                Arc::new(spec(&app, &caller, &asked, &asked.messages, journal::hash(&body))?);
             let reader = app.live.reader(run);
             let command = Command::Open { spec, session: None, grant: None };
             let order = app.order(command, caller.actor, Lane::Data);
             let observed = app.decide::<Run>(run, order).await?;
-            reply::Reply { app, run, session: None, asked, reader, _room: room }.send(observed).await
+            reply::Reply { app, run, session: None, asked, reader, _room: room }
+                .send(observed)
+                .await
         }
     }
 }

@@ -33,7 +33,9 @@ pub struct Asked {
 }
 
 fn key_id(text: &str) -> Result<KeyId, ApiError> {
-    text.parse().map_err(|error: events::id::NotAnId| ApiError::new(Code::InvalidRequest, error.to_string()))
+    text.parse().map_err(|error: events::id::NotAnId| {
+        ApiError::new(Code::InvalidRequest, error.to_string())
+    })
 }
 
 /// Issues a key. Its secret is in this answer and nowhere else.
@@ -51,7 +53,10 @@ pub async fn issue(
         ApiError::new(Code::InvalidRequest, format!("role: {} is none of {roles}", asked.role))
     })?;
     if asked.name.is_empty() || asked.name.len() > NAME_MAX {
-        return Err(ApiError::new(Code::InvalidRequest, format!("name: give 1 to {NAME_MAX} bytes")));
+        return Err(ApiError::new(
+            Code::InvalidRequest,
+            format!("name: give 1 to {NAME_MAX} bytes"),
+        ));
     }
     let id = KeyId::new(app.place(), app.entropy().draw());
     let mut drawn = [0; 32];

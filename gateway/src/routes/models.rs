@@ -29,7 +29,10 @@ pub async fn list(State(app): State<App>) -> Json<Value> {
 /// # Errors
 ///
 /// 404 for a name that has no route here.
-pub async fn show(State(app): State<App>, Path(model): Path<String>) -> Result<Json<Value>, ApiError> {
+pub async fn show(
+    State(app): State<App>,
+    Path(model): Path<String>,
+) -> Result<Json<Value>, ApiError> {
     match app.routing.route(Some(&model)) {
         Ok(_routed) => Ok(Json(object(&model))),
         Err(error) => Err(ApiError::new(Code::ModelNotFound, error.to_string())),

@@ -41,7 +41,9 @@ pub fn routes() -> Router<App> {
 ///
 /// 400 for text that is not one.
 pub fn run_id(text: &str) -> Result<RunId, ApiError> {
-    text.parse().map_err(|error: events::id::NotAnId| ApiError::new(Code::InvalidRequest, error.to_string()))
+    text.parse().map_err(|error: events::id::NotAnId| {
+        ApiError::new(Code::InvalidRequest, error.to_string())
+    })
 }
 
 /// What the owner of a run knows.

@@ -2,8 +2,8 @@
 
 use crate::app::App;
 use crate::error::{ApiError, Code};
-use crate::wire;
 use crate::extract::Query;
+use crate::wire;
 use axum::extract::{Path, State};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -38,18 +38,22 @@ pub struct Filter {
 /// # Errors
 ///
 /// 400 for a cursor that is none; 503 while the read model can not be read.
-pub async fn list(State(app): State<App>, Query(filter): Query<Filter>) -> Result<Json<Value>, ApiError> {
+pub async fn list(
+    State(app): State<App>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<Value>, ApiError> {
     let (usual, most) = PAGE;
     let limit = filter.limit.unwrap_or(usual).clamp(1, most);
-    let before = wire::list::cursor(filter.after.as_deref()).map_err(|why| ApiError::new(Code::InvalidRequest, why))?;
+    let before = wire::list::cursor(filter.after.as_deref())
+        .map_err(|why| ApiError::new(Code::InvalidRequest, why))?;
     let page = app.projections.sessions(Page { project: None, before, limit }).await?;
     Ok(Json(wire::list::sessions(&page)))
 }
 
 async fn observe(app: &App, text: &str) -> Result<(SessionId, Arc<Folded>), ApiError> {
-    let id: SessionId = text
-        .parse()
-        .map_err(|error: events::id::NotAnId| ApiError::new(Code::InvalidRequest, error.to_string()))?;
+    let id: SessionId = text.parse().map_err(|error: events::id::NotAnId| {
+        ApiError::new(Code::InvalidRequest, error.to_string())
+    })?;
     let observed = app.observe::<Session>(id).await?;
     match observed.state.opened {
         Some(_) => Ok((id, observed.state)),
@@ -82,7 +86,10 @@ pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json
 /// # Errors
 ///
 /// 404 for an unknown session.
-pub async fn messages(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub async fn messages(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
     let (id, state) = observe(&app, &id).await?;
     let data: Value = state.messages.iter().map(|body| wire::fact::raw(body.json())).collect();
     Ok(Json(json!({"session_id": id.to_string(), "data": data})))

@@ -27,7 +27,10 @@ pub(super) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     let plane = Plane::of(request.uri().path());
     let method = method_name(request.method());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let pattern = route.as_deref().and_then(|route| route::pattern(request.method(), route)).unwrap_or("none");
+    let pattern = route
+        .as_deref()
+        .and_then(|route| route::pattern(request.method(), route))
+        .unwrap_or("none");
     let span = info_span!("request", id = id.to_str().unwrap_or_default(), method, route = pattern);
     let answer = async {
         match admit(&app, &request, route.as_deref()) {
@@ -67,7 +70,10 @@ fn method_name(method: &Method) -> &'static str {
 }
 
 fn request_id(app: &App, request: &Request) -> HeaderValue {
-    let sent = request.headers().get(&REQUEST_ID).filter(|id| !id.is_empty() && id.len() <= REQUEST_ID_MAX);
+    let sent = request
+        .headers()
+        .get(&REQUEST_ID)
+        .filter(|id| !id.is_empty() && id.len() <= REQUEST_ID_MAX);
     let drawn = || HeaderValue::from_str(&format!("req_{:032x}", app.entropy().draw()));
     sent.cloned().or_else(|| drawn().ok()).unwrap_or(HeaderValue::from_static("req"))
 }
@@ -78,7 +84,10 @@ fn admit(app: &App, request: &Request, route: Option<&str>) -> Result<Option<Cal
         let why = format!("{} {path} is not served here", request.method());
         return Err(ApiError::new(Code::NotFound, why));
     };
-    let caller = app.verifier.admit(Some(row), request.headers()).inspect_err(|_no| metric::unadmitted("auth"))?;
+    let caller = app
+        .verifier
+        .admit(Some(row), request.headers())
+        .inspect_err(|_no| metric::unadmitted("auth"))?;
     if caller.is_some() && *app.stopping.borrow() {
         let why = "the node is stopping: ask again in a moment";
         return Err(ApiError::new(Code::StoreUnavailable, why).retry_after(Millis(1_000)));
@@ -88,7 +97,10 @@ fn admit(app: &App, request: &Request, route: Option<&str>) -> Result<Option<Cal
 
 /// Whether the body is within the limit, as far as its head says.
 fn fits(app: &App, request: &Request) -> bool {
-    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
     length.is_none_or(|length: usize| length <= app.config.limits.max_body_bytes)
 }
 

@@ -39,7 +39,8 @@ impl Bounded {
     /// At most `most` connections at once.
     #[must_use]
     pub fn new(listener: TcpListener, most: usize) -> Self {
-        let (room, refusals) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(REFUSALS_MAX)));
+        let (room, refusals) =
+            (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(REFUSALS_MAX)));
         Self { listener, room, refusals }
     }
 
@@ -113,13 +114,21 @@ impl Drop for Connection {
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, ctx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        ctx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(ctx, buf)
     }
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, ctx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        ctx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(ctx, buf)
     }
 

@@ -3,11 +3,11 @@
 use super::{time::rfc3339, usage};
 use events::catalogue::Fact;
 use events::message::Body;
+use events::run;
 use events::run::ledger::Verdict;
 use events::run::life::{Finished, MessageRef, Outcome, Reason};
 use events::run::spec::{Candidate, Delivery, Plane, ReplayClass, Spec};
 use events::run::step::{Charge, Stop};
-use events::run;
 use events::{json::Json, key, model_call::Class, session};
 use serde_json::{Value, json};
 
@@ -235,8 +235,12 @@ fn run_event(event: &run::Event) -> Value {
             "content": receipt.content,
         }),
         run::Event::ToolUnknown(unknown) => json!({"tool": unknown.call.0}),
-        run::Event::ToolRetried(retried) => json!({"tool": retried.call.0, "attempt": retried.attempt}),
-        run::Event::ClientAsked(asked) => json!({"calls": asked.calls, "until": rfc3339(asked.until)}),
+        run::Event::ToolRetried(retried) => {
+            json!({"tool": retried.call.0, "attempt": retried.attempt})
+        }
+        run::Event::ClientAsked(asked) => {
+            json!({"calls": asked.calls, "until": rfc3339(asked.until)})
+        }
         run::Event::ClientAnswered(answered) => json!({"results": bodies(&answered.results)}),
         run::Event::ClientGone(gone) => json!({"calls": gone.calls}),
         run::Event::Finished(end) => finished(end),
@@ -255,8 +259,12 @@ fn session_event(event: &session::Event) -> Value {
             "at": forked.at,
             "messages": bodies(&forked.messages),
         }),
-        session::Event::Queued(queued) => json!({"run_id": queued.run.to_string(), "spec": spec(&queued.spec)}),
-        session::Event::Granted(granted) => json!({"run_id": granted.run.to_string(), "fence": granted.fence.0}),
+        session::Event::Queued(queued) => {
+            json!({"run_id": queued.run.to_string(), "spec": spec(&queued.spec)})
+        }
+        session::Event::Granted(granted) => {
+            json!({"run_id": granted.run.to_string(), "fence": granted.fence.0})
+        }
         session::Event::Committed(committed) => json!({
             "run_id": committed.run.to_string(),
             "messages": bodies(&committed.messages),

@@ -10,25 +10,27 @@ use std::sync::Arc;
 #[must_use]
 pub fn commit(recorded: &Recorded, payloads: &[Arc<[u8]>]) -> Value {
     let commit = &recorded.commit;
-    let entries = commit.entries.iter().zip(payloads).zip(commit.first_version.0..).map(|((entry, bytes), version)| {
-        let decoded = catalogue::decode(&commit.stream, entry.kind, entry.schema, bytes);
-        let (name, data) = match &decoded {
-            Ok(known) => (Some(known.name()), fact::fact(known)),
-            Err(_) => (None, Value::Null),
-        };
-        let blob = match &entry.payload {
-            Payload::Inline(_) => None,
-            Payload::Blob(blob) => Some(blob.hash.to_string()),
-        };
-        json!({
-            "version": version,
-            "kind": entry.kind,
-            "schema": entry.schema,
-            "name": name,
-            "blob": blob,
-            "data": data,
-        })
-    });
+    let entries = commit.entries.iter().zip(payloads).zip(commit.first_version.0..).map(
+        |((entry, bytes), version)| {
+            let decoded = catalogue::decode(&commit.stream, entry.kind, entry.schema, bytes);
+            let (name, data) = match &decoded {
+                Ok(known) => (Some(known.name()), fact::fact(known)),
+                Err(_) => (None, Value::Null),
+            };
+            let blob = match &entry.payload {
+                Payload::Inline(_) => None,
+                Payload::Blob(blob) => Some(blob.hash.to_string()),
+            };
+            json!({
+                "version": version,
+                "kind": entry.kind,
+                "schema": entry.schema,
+                "name": name,
+                "blob": blob,
+                "data": data,
+            })
+        },
+    );
     let causes = commit.causes.iter().map(|cause| {
         json!({
             "command": cause.command.to_string(),

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 /// What a caller is told of text that is none.
 pub fn cursor(text: Option<&str>) -> Result<Option<Position>, String> {
     let Some(text) = text else { return Ok(None) };
-    let parts = text.split_once('.').and_then(|(shard, sequence)| Some((shard.parse().ok()?, sequence.parse().ok()?)));
+    let parts = text
+        .split_once('.')
+        .and_then(|(shard, sequence)| Some((shard.parse().ok()?, sequence.parse().ok()?)));
     match parts {
         Some((shard, sequence)) => Ok(Some(Position { shard: Shard(shard), sequence })),
         None => Err(format!("after: {text:?} is not a cursor: give the `next` of the page before")),
@@ -42,7 +44,10 @@ pub fn runs_filter(
             Some(found.ok_or_else(|| format!("state: {word:?} is none of {words}"))?)
         }
     };
-    let session = session.map(str::parse).transpose().map_err(|error: events::id::NotAnId| error.to_string())?;
+    let session = session
+        .map(str::parse)
+        .transpose()
+        .map_err(|error: events::id::NotAnId| error.to_string())?;
     Ok(Query { standing, session, project: None, since: None, before: cursor(after)?, limit })
 }
 
@@ -61,7 +66,9 @@ pub fn runs(page: &run_rows::Page) -> Value {
 fn run(row: &run_rows::Row) -> Value {
     let end = match &row.phase {
         Phase::Ended(end) => Some(end),
-        Phase::Queued | Phase::Running | Phase::WaitingForClient { .. } | Phase::Delayed { .. } => None,
+        Phase::Queued | Phase::Running | Phase::WaitingForClient { .. } | Phase::Delayed { .. } => {
+            None
+        }
     };
     let status = match (&row.phase, end.map(|end| end.outcome)) {
         (_, Some(Outcome::Completed)) => "completed",

@@ -5,8 +5,8 @@ use super::{fact, run as object, usage};
 use actors::live::Delta;
 use events::catalogue::Fact;
 use events::run::Event;
-use events::run::life::Outcome;
 use events::run::ledger::ToolOutcome;
+use events::run::life::Outcome;
 use providers::Delta as Piece;
 use serde_json::{Value, json};
 
@@ -44,7 +44,9 @@ pub const fn name(event: &Event) -> &'static str {
 #[must_use]
 pub fn discarded(event: &Event, step: u32) -> Option<Value> {
     let (call, chars) = match event {
-        Event::ModelFailed(failed) if failed.handed_out > 0 => (failed.call, Some(failed.handed_out)),
+        Event::ModelFailed(failed) if failed.handed_out > 0 => {
+            (failed.call, Some(failed.handed_out))
+        }
         Event::ModelUnknown(unknown) => (unknown.call, None),
         Event::ModelFailed(_)
         | Event::Queued(_)

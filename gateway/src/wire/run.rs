@@ -31,7 +31,12 @@ pub fn output(state: &State) -> Option<String> {
 
 /// The run object.
 #[must_use]
-pub fn object(id: RunId, state: &State, created: Option<Instant>, finished: Option<Instant>) -> Value {
+pub fn object(
+    id: RunId,
+    state: &State,
+    created: Option<Instant>,
+    finished: Option<Instant>,
+) -> Value {
     let spec = state.spec.as_deref();
     let primary = spec.and_then(|spec| spec.route.first());
     let ended = state.ended();

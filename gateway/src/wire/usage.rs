@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 #[must_use]
 pub fn dollars(amount: Option<MicroUsd>) -> Value {
     // The text of a decimal with six places parses to the nearest double and prints back the same.
-    amount.map_or(Value::Null, |amount| amount.to_string().parse::<f64>().map_or(Value::Null, Value::from))
+    amount.map_or(Value::Null, |amount| {
+        amount.to_string().parse::<f64>().map_or(Value::Null, Value::from)
+    })
 }
 
 fn tokens(count: Option<Tokens>) -> Value {

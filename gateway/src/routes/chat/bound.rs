@@ -30,7 +30,10 @@ const TRIES_MAX: u32 = 8;
 pub(super) fn session(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get("x-piton-session-id") else { return Ok(None) };
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
-    let name = value.to_str().ok().filter(|name| !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(allowed));
+    let name = value
+        .to_str()
+        .ok()
+        .filter(|name| !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(allowed));
     name.map(|name| Some(name.to_owned())).ok_or_else(|| {
         let rule = format!("x-piton-session-id must have 1 to {NAME_MAX} of a-z A-Z 0-9 _ - . :");
         ApiError::new(Code::InvalidRequest, rule).param("x-piton-session-id")
@@ -71,7 +74,9 @@ pub(super) async fn complete(
         };
         let input = asked.messages.get(tail_from..).unwrap_or_default();
         if input.is_empty() {
-            let why = format!("session {id} already has all {tail_from} messages: send a new one at the end");
+            let why = format!(
+                "session {id} already has all {tail_from} messages: send a new one at the end"
+            );
             return Err(ApiError::new(Code::InvalidRequest, why).param("messages"));
         }
         let run = RunId::new(id.place(), app.entropy().draw());
@@ -89,7 +94,9 @@ pub(super) async fn complete(
             Err(refusal) => return Err(refusal.into()),
         }
     }
-    let why = format!("session {id} went on {TRIES_MAX} times while this request was read: send it again");
+    let why = format!(
+        "session {id} went on {TRIES_MAX} times while this request was read: send it again"
+    );
     Err(ApiError::new(Code::SessionBusy, why))
 }
 
@@ -112,13 +119,19 @@ async fn follow(
 
 /// A run of the session that waits for the caller's tools is given their results; if the caller goes on without them,
 /// it is ended first.
-async fn resume(app: &App, caller: &Caller, session: &State, asked: &Asked) -> Result<Option<Taken>, ApiError> {
+async fn resume(
+    app: &App,
+    caller: &Caller,
+    session: &State,
+    asked: &Asked,
+) -> Result<Option<Taken>, ApiError> {
     let Some(lock) = &session.lock else { return Ok(None) };
     let observed = app.observe::<Run>(lock.run).await?;
     if observed.state.held.is_none() {
         return Ok(None);
     }
-    let said: Vec<Body> = session.messages.iter().chain(&observed.state.transcript).cloned().collect();
+    let said: Vec<Body> =
+        session.messages.iter().chain(&observed.state.transcript).cloned().collect();
     let results = match history::compare(&messages(&said)?, &asked.messages) {
         History::Continues { tail_from } => asked.messages.get(tail_from..).unwrap_or_default(),
         History::Differs { .. } => &[],
@@ -132,7 +145,8 @@ async fn resume(app: &App, caller: &Caller, session: &State, asked: &Asked) -> R
     let mut reader = app.live.reader(lock.run);
     // What came before the calls has been sent with them.
     let _sent = reader.take();
-    let command = run::Command::ClientAnswer { results: results.iter().map(Message::body).collect() };
+    let command =
+        run::Command::ClientAnswer { results: results.iter().map(Message::body).collect() };
     let order = app.order(command, caller.actor, Lane::Data);
     let observed = app.decide::<Run>(lock.run, order).await?;
     Ok(Some((lock.run, observed, reader)))
@@ -144,9 +158,12 @@ async fn released(app: &App, session: &State, run: RunId) -> Result<(), ApiError
     let observed = app.observe::<Run>(run).await?;
     let (Some(_), Some(session)) = (id, observed.state.session) else { return Ok(()) };
     let mut beliefs = app.directory.sessions.watch(session).await?;
-    let free = |observed: &Observed<Session>| observed.state.lock.as_ref().is_none_or(|lock| lock.run != run);
+    let free = |observed: &Observed<Session>| {
+        observed.state.lock.as_ref().is_none_or(|lock| lock.run != run)
+    };
     let wait = beliefs.wait_for(free);
-    match tokio::time::timeout(std::time::Duration::from_millis(crate::app::DECISION.0), wait).await {
+    match tokio::time::timeout(std::time::Duration::from_millis(crate::app::DECISION.0), wait).await
+    {
         Ok(_free) => Ok(()),
         Err(_late) => Err(actors::order::NoDecision::TimedOut.into()),
     }

@@ -71,7 +71,13 @@ impl Reply {
     fn provenance(&self, headers: &mut HeaderMap, state: &State) {
         set(headers, "x-piton-run-id", &self.run.to_string());
         let served = state.served.as_ref().map(|(provider, model)| format!("{provider}:{model}"));
-        let primary = || state.spec.as_ref().and_then(|spec| spec.route.first()).map(|one| format!("{}:{}", one.provider, one.model));
+        let primary = || {
+            state
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.route.first())
+                .map(|one| format!("{}:{}", one.provider, one.model))
+        };
         if let Some(by) = served.or_else(primary) {
             set(headers, "x-piton-served-by", &by);
         }
@@ -81,7 +87,11 @@ impl Reply {
     }
 
     /// The first piece decides: until then an error is still an HTTP status.
-    async fn stream(mut self, observed: Observed<Run>, usage: UsageChunk) -> Result<Response, ApiError> {
+    async fn stream(
+        mut self,
+        observed: Observed<Run>,
+        usage: UsageChunk,
+    ) -> Result<Response, ApiError> {
         let mut wait = Wait { app: self.app.clone(), run: self.run, beliefs: None };
         let mut newest = observed;
         let first = loop {
@@ -98,7 +108,14 @@ impl Reply {
         let mut headers = HeaderMap::new();
         self.provenance(&mut headers, &newest.state);
         let frames = Frames::new(&self.head(), usage);
-        let open = Open { reply: self, wait, newest, frames: Some(frames), said: Said::Nothing, found: first };
+        let open = Open {
+            reply: self,
+            wait,
+            newest,
+            frames: Some(frames),
+            said: Said::Nothing,
+            found: first,
+        };
         let body = stream::unfold(open, |mut open| async move {
             let bytes = open.next().await?;
             Some((Ok::<_, std::convert::Infallible>(bytes), open))
@@ -138,7 +155,9 @@ fn failure(end: &Finished) -> ApiError {
     let detail = end.detail.as_str();
     match &end.reason {
         Reason::ModelFailed(class) => ApiError::of_class(*class, detail),
-        Reason::ModelUnknown => ApiError::new(Code::ProvidersExhausted, format!("the model call was lost: {detail}")),
+        Reason::ModelUnknown => {
+            ApiError::new(Code::ProvidersExhausted, format!("the model call was lost: {detail}"))
+        }
         Reason::Stopped => ApiError::new(Code::RunEnded, "the run was stopped".to_owned()),
         Reason::Answered
         | Reason::ToolCalls
@@ -146,7 +165,9 @@ fn failure(end: &Finished) -> ApiError {
         | Reason::ContentFilter
         | Reason::StepLimit
         | Reason::Budget
-        | Reason::ClientToolGone => ApiError::new(Code::RunEnded, format!("the run ended: {detail}")),
+        | Reason::ClientToolGone => {
+            ApiError::new(Code::RunEnded, format!("the run ended: {detail}"))
+        }
     }
 }
 
@@ -170,7 +191,10 @@ impl Wait {
         let mut newest = observed;
         while !is_answered(&newest.state) {
             let beliefs = self.beliefs().await?;
-            let found = beliefs.wait_for(|observed| is_answered(&observed.state)).await.map(|found| found.clone());
+            let found = beliefs
+                .wait_for(|observed| is_answered(&observed.state))
+                .await
+                .map(|found| found.clone());
             match found {
                 Ok(found) => newest = found,
                 // The host went away; another one answers.
@@ -184,7 +208,11 @@ impl Wait {
     }
 
     /// Waits for a piece or a belief, whichever comes first.
-    async fn change(&mut self, reader: &mut Reader, seen: Observed<Run>) -> Result<Observed<Run>, ApiError> {
+    async fn change(
+        &mut self,
+        reader: &mut Reader,
+        seen: Observed<Run>,
+    ) -> Result<Observed<Run>, ApiError> {
         let beliefs = self.beliefs().await?;
         if beliefs.borrow_and_update().version > seen.version {
             return Ok(beliefs.borrow().clone());
@@ -283,12 +311,20 @@ impl Open {
     fn fail(&mut self, error: &ApiError) -> Bytes {
         let Some(frames) = self.frames.take() else { return Bytes::new() };
         let code = error.code();
-        frames.fail(&Problem { message: error.message(), kind: code.kind(), param: None, code: Some(code.name()) })
+        frames.fail(&Problem {
+            message: error.message(),
+            kind: code.kind(),
+            param: None,
+            code: Some(code.name()),
+        })
     }
 }
 
 fn lagged() -> ApiError {
-    ApiError::new(Code::Lost, "the reader was too slow for the answer's text: read the run's answer instead".to_owned())
+    ApiError::new(
+        Code::Lost,
+        "the reader was too slow for the answer's text: read the run's answer instead".to_owned(),
+    )
 }
 
 fn frame(frames: &mut Frames, piece: &Piece) -> Bytes {

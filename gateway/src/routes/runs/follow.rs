@@ -7,12 +7,12 @@
 use super::{observe, run_id};
 use crate::app::App;
 use crate::error::{ApiError, Code};
+use crate::extract::Query;
 use crate::stream::sse;
 use crate::wire::live;
 use actors::live::{Found, Reader};
 use actors::order::Observed;
 use axum::body::Body;
-use crate::extract::Query;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -41,7 +41,9 @@ struct Cursor {
 
 /// The text is not a place in a run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a place in a run: give VERSION or VERSION.ATTEMPT.NUMBER as in the ids of its events")]
+#[error(
+    "{0:?} is not a place in a run: give VERSION or VERSION.ATTEMPT.NUMBER as in the ids of its events"
+)]
 struct NotACursor(String);
 
 impl FromStr for Cursor {
@@ -50,7 +52,8 @@ impl FromStr for Cursor {
     fn from_str(text: &str) -> Result<Self, NotACursor> {
         let bad = || NotACursor(text.chars().take(80).collect());
         let mut parts = text.trim().split('.');
-        let version = parts.next().and_then(|part| part.parse().ok()).map(Version).ok_or_else(bad)?;
+        let version =
+            parts.next().and_then(|part| part.parse().ok()).map(Version).ok_or_else(bad)?;
         let delta = match (parts.next(), parts.next(), parts.next()) {
             (None, None, None) => None,
             (Some(call), Some(number), None) => {
@@ -84,10 +87,16 @@ pub async fn events(
 ) -> Result<Response, ApiError> {
     let id = run_id(&id)?;
     observe(&app, id).await?;
-    let asked = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned).or(query.from);
+    let asked = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned)
+        .or(query.from);
     let cursor: Cursor = match asked.as_deref() {
         None | Some("") => Cursor::default(),
-        Some(text) => text.parse().map_err(|bad: NotACursor| ApiError::new(Code::InvalidRequest, bad.to_string()))?,
+        Some(text) => text
+            .parse()
+            .map_err(|bad: NotACursor| ApiError::new(Code::InvalidRequest, bad.to_string()))?,
     };
     let follow = Follow::new(app, id, cursor);
     let frames = stream::unfold(follow, |mut follow| async move {
@@ -113,7 +122,16 @@ struct Follow {
 impl Follow {
     fn new(app: App, id: RunId, cursor: Cursor) -> Self {
         let reader = app.live.reader(id);
-        Self { app, id, cursor, step: 0, reader, waiting: VecDeque::new(), beliefs: None, is_over: false }
+        Self {
+            app,
+            id,
+            cursor,
+            step: 0,
+            reader,
+            waiting: VecDeque::new(),
+            beliefs: None,
+            is_over: false,
+        }
     }
 
     /// The next bytes to send; `None` when the run is over, or the node stops and the reader is to come back.
@@ -127,7 +145,12 @@ impl Follow {
                 Ok(()) => (),
                 Err(error) => {
                     self.is_over = true;
-                    put(&mut out, None, "error", &json!({"code": error.code().name(), "message": error.message()}));
+                    put(
+                        &mut out,
+                        None,
+                        "error",
+                        &json!({"code": error.code().name(), "message": error.message()}),
+                    );
                 }
             }
             if !out.is_empty() {
@@ -158,7 +181,8 @@ impl Follow {
     async fn commit(&mut self, out: &mut BytesMut, recorded: &Recorded) -> Result<(), ApiError> {
         for (version, entry) in (recorded.commit.first_version.0..).zip(&recorded.commit.entries) {
             let bytes = self.app.store().payload(entry).await?;
-            let event = Event::decode(entry.kind, entry.schema, &bytes).map_err(ApiError::unreadable)?;
+            let event =
+                Event::decode(entry.kind, entry.schema, &bytes).map_err(ApiError::unreadable)?;
             if let Event::ModelAsked(asked) = &event {
                 self.step = asked.step;
             }
@@ -208,7 +232,9 @@ impl Follow {
                     let (name, data) = live::delta(&delta);
                     put(out, Some(&id), name, &data);
                 }
-                Some(Found::Gap(dropped)) => put(out, None, "message.gap", &json!({"dropped": dropped})),
+                Some(Found::Gap(dropped)) => {
+                    put(out, None, "message.gap", &json!({"dropped": dropped}));
+                }
                 None => return,
             }
         }

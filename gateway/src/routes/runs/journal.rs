@@ -22,7 +22,11 @@ use std::sync::Arc;
 /// Commits that are read at a time.
 const PAGE: usize = 64;
 
-async fn page(app: &App, id: RunId, after: Version) -> Result<Vec<(Recorded, Vec<Arc<[u8]>>)>, ApiError> {
+async fn page(
+    app: &App,
+    id: RunId,
+    after: Version,
+) -> Result<Vec<(Recorded, Vec<Arc<[u8]>>)>, ApiError> {
     let commits = app.store().read(&Run::stream(&id), after, PAGE).await?;
     let mut whole = Vec::with_capacity(commits.len());
     for recorded in commits {
@@ -53,13 +57,16 @@ pub async fn export(State(app): State<App>, Path(id): Path<String>) -> Result<Re
                     let next = last.commit.last_version();
                     let mut text = Vec::new();
                     for (recorded, payloads) in &found {
-                        text.extend_from_slice(wire::journal::commit(recorded, payloads).to_string().as_bytes());
+                        text.extend_from_slice(
+                            wire::journal::commit(recorded, payloads).to_string().as_bytes(),
+                        );
                         text.push(b'\n');
                     }
                     Some((Ok::<_, std::convert::Infallible>(Bytes::from(text)), Some(next)))
                 }
                 Err(error) => {
-                    let line = json!({"error": {"code": error.code().name(), "message": error.message()}});
+                    let line =
+                        json!({"error": {"code": error.code().name(), "message": error.message()}});
                     Some((Ok(Bytes::from(format!("{line}\n"))), None))
                 }
             }
@@ -124,7 +131,9 @@ fn re_drive(
 ) -> Result<(), String> {
     let entries = recorded.commit.entries.iter().zip(payloads);
     let events: Vec<Event> = entries
-        .map(|(entry, bytes)| Event::decode(entry.kind, entry.schema, bytes).map_err(|error| error.to_string()))
+        .map(|(entry, bytes)| {
+            Event::decode(entry.kind, entry.schema, bytes).map_err(|error| error.to_string())
+        })
         .collect::<Result<_, _>>()?;
     let first = events.first().ok_or("a commit without entries")?;
     let met = *logic.get_or_insert_with(|| replay::logic(first));
@@ -134,7 +143,8 @@ fn re_drive(
         Depth::Chain => Logic::Other { recorded: 0, here: 0 },
     };
     let folded = std::mem::take(state);
-    *state = replay::commit(folded, &events, recorded.commit.at, used).map_err(|difference| difference.to_string())?;
+    *state = replay::commit(folded, &events, recorded.commit.at, used)
+        .map_err(|difference| difference.to_string())?;
     Ok(())
 }
 
@@ -154,7 +164,10 @@ fn report(id: RunId, walk: &Walk) -> Value {
 /// # Errors
 ///
 /// 404 for an unknown run; 500 `integrity` for stored bytes that do not read.
-pub async fn verify(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub async fn verify(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
     let id = run_id(&id)?;
     observe(&app, id).await?;
     Ok(Json(report(id, &walk(&app, id, Depth::Chain).await?)))
@@ -165,12 +178,17 @@ pub async fn verify(State(app): State<App>, Path(id): Path<String>) -> Result<Js
 /// # Errors
 ///
 /// 404 for an unknown run; 500 `integrity` for stored bytes that do not read.
-pub async fn replay(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub async fn replay(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
     let id = run_id(&id)?;
     observe(&app, id).await?;
     let walk = walk(&app, id, Depth::Decisions).await?;
     let logic = match walk.logic {
-        Some(Logic::Other { recorded, here }) => json!({"same": false, "recorded": recorded, "here": here}),
+        Some(Logic::Other { recorded, here }) => {
+            json!({"same": false, "recorded": recorded, "here": here})
+        }
         Some(Logic::Same) | None => json!({"same": true}),
     };
     let mut report = report(id, &walk);
@@ -179,4 +197,3 @@ pub async fn replay(State(app): State<App>, Path(id): Path<String>) -> Result<Js
     }
     Ok(Json(report))
 }
-

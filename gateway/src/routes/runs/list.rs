@@ -2,9 +2,9 @@
 
 use crate::app::App;
 use crate::error::{ApiError, Code};
+use crate::extract::Query;
 use crate::wire;
 use axum::Json;
-use crate::extract::Query;
 use axum::extract::State;
 use projections::usage::By;
 use serde::Deserialize;
@@ -28,11 +28,19 @@ pub struct Filter {
 /// # Errors
 ///
 /// 400 for a filter that means nothing; 503 while the read model can not be read.
-pub async fn list(State(app): State<App>, Query(filter): Query<Filter>) -> Result<Json<Value>, ApiError> {
+pub async fn list(
+    State(app): State<App>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<Value>, ApiError> {
     let (usual, most) = PAGE;
     let limit = filter.limit.unwrap_or(usual).clamp(1, most);
-    let asked = wire::list::runs_filter(filter.state.as_deref(), filter.session_id.as_deref(), limit, filter.after.as_deref())
-        .map_err(|why| ApiError::new(Code::InvalidRequest, why))?;
+    let asked = wire::list::runs_filter(
+        filter.state.as_deref(),
+        filter.session_id.as_deref(),
+        limit,
+        filter.after.as_deref(),
+    )
+    .map_err(|why| ApiError::new(Code::InvalidRequest, why))?;
     let page = app.projections.runs(asked).await?;
     Ok(Json(wire::list::runs(&page)))
 }
@@ -54,7 +62,8 @@ fn property(word: &str) -> Result<By, ApiError> {
         "caller" => Ok(By::Caller),
         "day" => Ok(By::Day),
         other => {
-            let why = format!("by: {other:?} is none of run, project, provider, model, caller, day");
+            let why =
+                format!("by: {other:?} is none of run, project, provider, model, caller, day");
             Err(ApiError::new(Code::InvalidRequest, why))
         }
     }
@@ -68,7 +77,10 @@ const WINDOW_HOURS_MAX: u32 = projections::usage::WINDOW_HOURS_MAX;
 /// # Errors
 ///
 /// 503 while the read model can not be read.
-pub async fn usage(State(app): State<App>, Query(window): Query<Window>) -> Result<Json<Value>, ApiError> {
+pub async fn usage(
+    State(app): State<App>,
+    Query(window): Query<Window>,
+) -> Result<Json<Value>, ApiError> {
     if let Some(by) = window.by.as_deref() {
         let totals = app.projections.usage(property(by)?).await?;
         return Ok(Json(wire::list::totals(&totals)));

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use events::id::{RunId, SessionId, digest};
+use events::journal;
 use events::json::Json as JsonBytes;
 use events::message::{Body, Message, Role};
 use events::prompt::Params;
@@ -20,7 +21,6 @@ use events::run::life::Life;
 use events::run::spec::{Delivery, Plane, Spec};
 use events::run::{Command, Run};
 use events::session::{self, Session};
-use events::journal;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,7 +98,8 @@ pub async fn start(
     headers: HeaderMap,
     Whole(body): Whole,
 ) -> Result<Response, ApiError> {
-    let asked: Asked = serde_json::from_slice(&body).map_err(|error| malformed("the body", &error.to_string()))?;
+    let asked: Asked =
+        serde_json::from_slice(&body).map_err(|error| malformed("the body", &error.to_string()))?;
     let session = asked.session_id.as_deref().map(session_id).transpose()?;
     let (run, repeat) = run_id(&app, &caller, &headers, session)?;
     let on_busy = asked.on_busy;
@@ -108,7 +109,8 @@ pub async fn start(
         None => open(&app, &caller, run, &spec).await?,
         Some(session) => submit(&app, &caller, (session, run), &spec, on_busy).await?,
     };
-    let mut response = (StatusCode::ACCEPTED, Json(object(&app, run, &observed).await?)).into_response();
+    let mut response =
+        (StatusCode::ACCEPTED, Json(object(&app, run, &observed).await?)).into_response();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/runs/{run}")) {
         response.headers_mut().insert("location", location);
     }
@@ -151,13 +153,19 @@ fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, A
     let input = messages(asked.instructions, asked.input)?;
     let all = || app.tools.names().map(str::to_owned).collect();
     // A tool is known by its own name (`note.append`) and by the model's (`note_append`).
-    let wanted: Vec<String> = asked.enabled_tools.unwrap_or_else(all).iter().map(|name| name.replace('.', "_")).collect();
+    let wanted: Vec<String> =
+        asked.enabled_tools.unwrap_or_else(all).iter().map(|name| name.replace('.', "_")).collect();
     let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
-    let tools = app.tools.catalogue(&names).map_err(|error| bad(format!("enabled_tools: {error}")))?;
+    let tools =
+        app.tools.catalogue(&names).map_err(|error| bad(format!("enabled_tools: {error}")))?;
     let server_tools = wanted;
     let (name_max, value_max) = METADATA_MAX;
-    if let Some((name, _)) = asked.metadata.iter().find(|(name, value)| name.len() > name_max || value.len() > value_max) {
-        return Err(bad(format!("metadata.{name}: names have at most {name_max} bytes, values at most {value_max}")));
+    if let Some((name, _)) =
+        asked.metadata.iter().find(|(name, value)| name.len() > name_max || value.len() > value_max)
+    {
+        return Err(bad(format!(
+            "metadata.{name}: names have at most {name_max} bytes, values at most {value_max}"
+        )));
     }
     let mut limits = app.run_limits();
     limits.steps_max = asked.max_steps.unwrap_or(limits.steps_max).clamp(1, STEPS_MAX);
@@ -188,11 +196,14 @@ fn micro_usd(dollars: f64) -> Result<MicroUsd, ApiError> {
     let (whole, part) = text.split_once('.').unwrap_or((&text, "0"));
     let micro = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(1_000_000));
     let amount = micro.and_then(|micro| micro.checked_add(part.parse().ok()?));
-    amount.map(MicroUsd).ok_or_else(|| bad(format!("budget.usd: {dollars} is not an amount of dollars")))
+    amount
+        .map(MicroUsd)
+        .ok_or_else(|| bad(format!("budget.usd: {dollars} is not an amount of dollars")))
 }
 
 fn messages(instructions: Option<String>, input: Input) -> Result<Vec<Body>, ApiError> {
-    let mut all: Vec<Body> = instructions.iter().map(|text| Message::text(Role::System, text).body()).collect();
+    let mut all: Vec<Body> =
+        instructions.iter().map(|text| Message::text(Role::System, text).body()).collect();
     match input {
         Input::Text(text) => all.push(Message::text(Role::User, &text).body()),
         Input::Messages(said) => {
@@ -201,7 +212,11 @@ fn messages(instructions: Option<String>, input: Input) -> Result<Vec<Body>, Api
                     "system" | "developer" => Role::System,
                     "user" => Role::User,
                     "assistant" => Role::Assistant,
-                    other => return Err(bad(format!("input[{at}].role: {other} is not system, user or assistant"))),
+                    other => {
+                        return Err(bad(format!(
+                            "input[{at}].role: {other} is not system, user or assistant"
+                        )));
+                    }
                 };
                 all.push(Message::text(role, &one.content).body());
             }
@@ -210,7 +225,12 @@ fn messages(instructions: Option<String>, input: Input) -> Result<Vec<Body>, Api
     if all.is_empty() { Err(bad("input: say something")) } else { Ok(all) }
 }
 
-async fn open(app: &App, caller: &Caller, run: RunId, spec: &Arc<Spec>) -> Result<Observed<Run>, ApiError> {
+async fn open(
+    app: &App,
+    caller: &Caller,
+    run: RunId,
+    spec: &Arc<Spec>,
+) -> Result<Observed<Run>, ApiError> {
     let command = Command::Open { spec: Arc::clone(spec), session: None, grant: None };
     let order = app.order(command, caller.actor, Lane::Data);
     app.decide::<Run>(run, order).await

@@ -1,1 +1,0 @@
-../../../../tests/contract/bus.rs
