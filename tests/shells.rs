@@ -68,6 +68,10 @@ async fn what_goes_wrong_has_its_exit_code_and_says_how_to_mend_it() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (nobody, told) = code(&["run", "ls"]).await;
+    // A chat that finds no node starts one of its own and says so; without a model it says what to set.
+    let (alone, said) = code(&["chat", "--once", "hello"]).await;
+    assert_eq!(alone, Some(3), "{said}");
+    assert!(said.contains("starts one of its own") && said.contains("OPENAI_API_KEY"), "{said}");
     assert_eq!(nobody, Some(1));
     assert!(told.contains("piton serve"), "{told}");
     assert_eq!(code(&["run", "sow"]).await.0, Some(2));

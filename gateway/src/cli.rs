@@ -15,6 +15,7 @@ mod follow;
 mod init;
 mod journal;
 mod keys;
+mod own;
 mod print;
 mod progress;
 mod run;
@@ -100,8 +101,8 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Serve(serve) => serve::serve(ctx, serve),
         Verb::Init(init) => wait(init::init(ctx, &init)),
         Verb::Doctor => wait(doctor::doctor(ctx)),
-        Verb::Chat(chat) => wait(chat::chat(ctx, chat)),
-        Verb::Run(verb) => wait(run::run(ctx, verb)),
+        Verb::Chat(chat) => beside_a_node(chat::chat(ctx, chat)),
+        Verb::Run(verb) => beside_a_node(run::run(ctx, verb)),
         Verb::Journal(verb) => wait(journal::journal(ctx, verb)),
         Verb::Keys(verb) => wait(keys::keys(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
@@ -114,6 +115,13 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
 /// Runs a client's verb on this thread alone: it waits for one answer at a time.
 fn wait(verb: impl Future<Output = Result<Exit, CliError>>) -> Result<Exit, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::Node(format!("no runtime: {error}")))?;
+    runtime.block_on(verb)
+}
+
+/// Runs a verb that may have to be a node itself: that one goes on while the verb waits for a person.
+fn beside_a_node(verb: impl Future<Output = Result<Exit, CliError>>) -> Result<Exit, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Node(format!("no runtime: {error}")))?;
     runtime.block_on(verb)
 }

@@ -50,7 +50,7 @@ impl<A: Hosted> Table<A> {
         falls.count(now);
         let (earlier, parked) = (falls.earlier(), falls.parked(now));
         // What it had taken and not decided, and timers among it, is asked for again.
-        
+        self.node.agenda.note(stream.partition(), parked.unwrap_or(now));
         let Some(until) = parked else {
             if let Some(slot) = inner.slots.get_mut(&id) {
                 slot.life = Life::Resting;

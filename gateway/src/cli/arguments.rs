@@ -38,7 +38,7 @@ pub struct Global {
     /// The folder of the journal and the keys [default: ~/.piton]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub data_dir: Option<PathBuf>,
-    /// The configuration file; else PITON_CONFIG, ./piton.toml, <data>/piton.toml
+    /// The configuration file; else PITON_CONFIG, ./piton.toml, DATA/piton.toml
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub config: Option<PathBuf>,
     /// How answers are printed [default: table]

@@ -8,6 +8,7 @@ use super::client::{Ask, Client, token};
 use super::context::Context;
 use super::failure::CliError;
 use super::follow::{Follow, Seen, exit_of};
+use super::own;
 use super::print;
 use crate::error::Exit;
 use actors::entropy::Entropy;
@@ -20,14 +21,16 @@ use std::io::{BufRead, Read};
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) async fn chat(ctx: &mut Context<'_>, chat: Chat) -> Result<Exit, CliError> {
-    let client = ctx.client()?;
-    match &chat.once {
-        Some(text) => {
-            let text = said(text)?;
-            turn(ctx, &client, &chat, chat.session.as_deref(), &text).await
-        }
-        None => conversation(ctx, &client, &chat).await,
-    }
+    let reached = own::reach(ctx).await?;
+    let done = match &chat.once {
+        Some(text) => match said(text) {
+            Ok(text) => turn(ctx, &reached.client, &chat, chat.session.as_deref(), &text).await,
+            Err(error) => Err(error),
+        },
+        None => conversation(ctx, &reached.client, &chat).await,
+    };
+    reached.leave().await;
+    done
 }
 
 /// Line by line until the input ends. A turn that failed is said, and the next line is read.

@@ -6,6 +6,7 @@ use super::client::{Ask, Client, token};
 use super::context::Context;
 use super::failure::CliError;
 use super::follow::{Follow, exit_of};
+use super::own::{self, Reached};
 use super::print::{self, Column, field, time};
 use super::progress::Progress;
 use super::sse;
@@ -36,16 +37,37 @@ fn tokens(run: &Value) -> String {
 }
 
 pub(super) async fn run(ctx: &mut Context<'_>, verb: Run) -> Result<Exit, CliError> {
-    let client = ctx.client()?;
+    let reached = match &verb {
+        Run::Start(_) => own::reach(ctx).await?,
+        Run::Ls(_)
+        | Run::Show(_)
+        | Run::Wait(_)
+        | Run::Tail(_)
+        | Run::Events(_)
+        | Run::Replay(_)
+        | Run::Export(_)
+        | Run::Stop(_) => Reached::running(ctx.client()?),
+    };
+    let done = act(ctx, &reached, verb).await;
+    reached.leave().await;
+    done
+}
+
+async fn act(ctx: &mut Context<'_>, reached: &Reached, verb: Run) -> Result<Exit, CliError> {
+    let client = &reached.client;
     match verb {
-        Run::Start(start) => begin(ctx, &client, start).await,
-        Run::Ls(ls) => list(ctx, &client, ls).await,
-        Run::Show(one) => show(ctx, &client, &one.run).await.map(|_run| Exit::Ok),
-        Run::Wait(wait) => until_over(ctx, &client, wait).await,
-        Run::Tail(tail) => follow(ctx, &client, tail).await,
-        Run::Events(events) => stored(ctx, &client, events).await,
-        Run::Replay(replay) => check(ctx, &client, replay).await,
-        Run::Export(export) => copy(ctx, &client, export).await,
+        Run::Start(mut start) => {
+            // A node that ends with this command is no place to leave a run at work.
+            start.wait |= reached.is_own();
+            begin(ctx, client, start).await
+        }
+        Run::Ls(ls) => list(ctx, client, ls).await,
+        Run::Show(one) => show(ctx, client, &one.run).await.map(|_run| Exit::Ok),
+        Run::Wait(wait) => until_over(ctx, client, wait).await,
+        Run::Tail(tail) => follow(ctx, client, tail).await,
+        Run::Events(events) => stored(ctx, client, events).await,
+        Run::Replay(replay) => check(ctx, client, replay).await,
+        Run::Export(export) => copy(ctx, client, export).await,
         Run::Stop(one) => {
             let run = client.ask(Method::POST, Ask::at(&["v1", "runs", &one.run, "stop"])).await?;
             ctx.object(&run)?;

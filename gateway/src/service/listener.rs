@@ -24,8 +24,8 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What one connection too many is told.
 const FULL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-content-length: 125\r\nconnection: close\r\n\r\n\
-{\"error\":{\"message\":\"all of limits.max_connections are in use\",\"type\":\"rate_limit_error\",\"param\":null,\"code\":\"too_many_connections\"}}";
+content-length: 140\r\nconnection: close\r\n\r\n\
+{\"error\":{\"message\":\"all of limits.max_connections are in use: ask again in a moment\",\"type\":\"rate_limit_error\",\"param\":null,\"code\":\"busy\"}}";
 
 /// A listener with a bound.
 #[derive(Debug)]
