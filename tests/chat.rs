@@ -194,6 +194,22 @@ async fn a_run_whose_caller_goes_on_without_its_tool_ends_with_a_typed_reason() 
 }
 
 #[tokio::test]
+async fn a_caller_that_never_comes_back_ends_the_run_also_while_its_node_was_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let short = [("PITON_LIMITS_CLIENT_TOOL_WAIT_SECONDS", "1")];
+    let mut node = Node::start(folder.path(), &["--demo"], &short).await;
+    let (run, _, _) = held(&node, "weather").await;
+    node.kill();
+    // Nobody sends a command: the deadline is the run's own wake.
+    let node = Node::demo(folder.path()).await;
+    let ended = node.ended(&run).await;
+    assert_eq!(
+        (&ended["outcome"], &ended["reason"]),
+        (&json!("errored"), &json!("client_tool_gone"))
+    );
+}
+
+#[tokio::test]
 async fn a_failing_provider_is_asked_again_and_what_is_left_is_said_in_its_status() {
     let (_folder, node) = node().await;
     let got = body(node.ask(Method::POST, CHAT), &asked(&[said("fail 500")])).send().await.unwrap();

@@ -215,6 +215,8 @@ pub struct Limits {
     pub max_connections: usize,
     /// What a stopping node gives to the steps in flight (20 s).
     pub drain: Millis,
+    /// How long a run of a session waits for its caller to run the caller's own tools.
+    pub client_tool_wait: Millis,
 }
 
 /// Bounds of asking a provider again.
@@ -386,6 +388,8 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let max_connections =
         reader.take_or("limits.max_connections", "1024", rule::count(1, 1_000_000, "connections"));
     let drain = reader.take_or("limits.drain_seconds", "20", rule::seconds(0, 3_600));
+    let client_tool_wait =
+        reader.take_or("limits.client_tool_wait_seconds", "600", rule::seconds(1, 86_400));
     let api_max_retries = reader.take_or("retry.api_max_retries", "2", rule::times(10));
     let retry_base = reader.take_or("retry.retry_base_ms", "500", rule::millis(1, 60_000));
     let retry_cap = reader.take_or("retry.retry_cap_ms", "8000", rule::millis(1, 600_000));
@@ -404,6 +408,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
             max_concurrent_runs: max_concurrent_runs?,
             max_connections: max_connections?,
             drain: drain?,
+            client_tool_wait: client_tool_wait?,
         },
         retry: Retry {
             api_max_retries: api_max_retries?,

@@ -205,13 +205,7 @@ fn init_writes_a_file_that_the_node_reads_and_does_not_write_over_it() {
 #[test]
 fn without_a_node_its_verbs_say_how_to_start_one() {
     let home = home();
-    for words in [
-        &["run", "ls"][..],
-        &["keys", "ls"],
-        &["usage"],
-        &["chat", "--once", "x"],
-        &["run", "show", "run_1"],
-    ] {
+    for words in [&["run", "ls"][..], &["keys", "ls"], &["usage"], &["run", "show", "run_1"]] {
         let ran = piton(home.path(), words);
         assert_eq!((ran.exit, ran.out.as_str()), (Exit::Failure, ""), "{words:?}");
         assert!(ran.err.contains("start one with `piton serve`"), "{words:?}: {}", ran.err);

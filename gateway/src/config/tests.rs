@@ -64,6 +64,7 @@ fn nothing_said_is_a_working_configuration() {
         max_concurrent_runs: 256,
         max_connections: 1_024,
         drain: Millis(20_000),
+        client_tool_wait: Millis(600_000),
     };
     assert_eq!(config.limits, limits);
     assert_eq!(config.retry.limits(), model_call::Limits::default());

@@ -79,6 +79,10 @@ impl App {
     /// Bounds of a run, from the configuration.
     #[must_use]
     pub fn run_limits(&self) -> Limits {
-        Limits { recovery: self.config.retry.limits(), ..Limits::default() }
+        Limits {
+            client_wait: self.config.limits.client_tool_wait,
+            recovery: self.config.retry.limits(),
+            ..Limits::default()
+        }
     }
 }

@@ -317,9 +317,9 @@ const events = (commit) => commit.entries.map((entry) => entry.name);
 
 check("the intent is in the journal while the provider still thinks", async () => {
   let answer;
-  const slow = ask("m-slow3000").then((got) => (answer = got));
-  await awaited("the mock was asked", async () => (await hits("m-slow3000")).length);
-  const runs = (await get("/v1/runs?limit=50")).data.filter((run) => run.model === "openai:m-slow3000");
+  const slow = ask("m-slow2500").then((got) => (answer = got));
+  await awaited("the mock was asked", async () => (await hits("m-slow2500")).length);
+  const runs = (await get("/v1/runs?limit=50")).data.filter((run) => run.model === "openai:m-slow2500");
   equal(runs.length, 1, "the number of runs that are listed");
   const seen = (await get(`/v1/runs/${runs[0].id}/journal`)).flatMap(events);
   holds(!answer, "the answer came before the look: the check says nothing");

@@ -382,10 +382,10 @@ def events(commit):
 @check
 def the_intent_is_in_the_journal_while_the_provider_still_thinks():
     answers = []
-    slow = threading.Thread(target=lambda: answers.append(ask("m-slow3000")))
+    slow = threading.Thread(target=lambda: answers.append(ask("m-slow2500")))
     slow.start()
-    awaited("the mock was asked", lambda: hits("m-slow3000"))
-    at_work = [run["id"] for run in get("/v1/runs?limit=50")["data"] if run["model"] == "openai:m-slow3000"]
+    awaited("the mock was asked", lambda: hits("m-slow2500"))
+    at_work = [run["id"] for run in get("/v1/runs?limit=50")["data"] if run["model"] == "openai:m-slow2500"]
     equal(len(at_work), 1, "the number of runs that are listed")
     seen = [name for commit in get(f"/v1/runs/{at_work[0]}/journal") for name in events(commit)]
     assert not answers, "the answer came before the look: the check says nothing"

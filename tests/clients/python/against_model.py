@@ -55,25 +55,27 @@ def a_streamed_answer_is_the_one_of_the_journal():
     equal((ended["output"], ended["usage"]["completion_tokens"]), (rest.text, 8), "the run's output and usage")
 
 
-@check
-def the_stream_helper_puts_the_answer_together():
-    more = {"messages": [user("hi")], "stream_options": {"include_usage": True}, **FEW}
-    with client.chat.completions.stream(model=MODEL, **more) as stream:
-        final = stream.get_final_completion()
-    equal((final.choices[0].finish_reason, final.usage.completion_tokens), ("length", 8))
+class Shape(pydantic.BaseModel):
+    colour: typing.Literal["red", "green"]
+    sure: bool
 
 
 @check
-def a_structured_answer_parses():
-    class Shape(pydantic.BaseModel):
-        colour: typing.Literal["red", "green"]
-        sure: bool
+def a_structured_answer_parses_whole_and_streamed():
+    more = {"model": MODEL, "messages": [user("hi")], "response_format": Shape, "max_tokens": 64, "temperature": 0}
+    whole = client.chat.completions.parse(**more)
+    with client.chat.completions.stream(**more, stream_options={"include_usage": True}) as stream:
+        streamed = stream.get_final_completion()
+    for answer in [whole, streamed]:
+        equal(answer.choices[0].finish_reason, "stop")
+        assert isinstance(answer.choices[0].message.parsed, Shape), answer
+        assert answer.usage.completion_tokens > 0, answer.usage
 
-    answer = client.chat.completions.parse(
-        model=MODEL, messages=[user("hi")], response_format=Shape, max_tokens=64, temperature=0
-    )
-    equal(answer.choices[0].finish_reason, "stop")
-    assert isinstance(answer.choices[0].message.parsed, Shape), answer
+
+@check
+def an_answer_that_is_cut_short_is_no_structured_one():
+    more = {"messages": [user("hi")], "response_format": Shape, **FEW}
+    raised(openai.LengthFinishReasonError, lambda: client.chat.completions.parse(model=MODEL, **{**more, "max_tokens": 2}))
 
 
 @check
