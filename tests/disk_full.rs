@@ -29,12 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const INSIDE: &str = "PITON_TEST_INSIDE";
 
 /// A file system of its own that can be filled.
-struct Disk {
-    folder: TempDir,
+pub struct Disk {
+    pub folder: TempDir,
 }
 
 impl Disk {
-    fn mount() -> Option<Self> {
+    pub fn mount() -> Option<Self> {
         let folder = TempDir::new().unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=48m", "tmpfs"]).arg(folder.path());
@@ -47,7 +47,7 @@ impl Disk {
     }
 
     /// Takes all the space there is.
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut file = File::create(self.ballast()).unwrap();
         for size in [1 << 20, 4_096] {
             let chunk = vec![0; size];
@@ -60,7 +60,7 @@ impl Disk {
         }
     }
 
-    fn free(&self) {
+    pub fn free(&self) {
         std::fs::remove_file(self.ballast()).unwrap();
     }
 }
@@ -89,7 +89,7 @@ fn in_a_name_space(story: &str) -> bool {
     possible
 }
 
-fn seconds() -> Duration {
+pub fn seconds() -> Duration {
     let seconds = std::env::var("PITON_TEST_DISK_SECONDS");
     Duration::from_secs(seconds.map_or(SECONDS, |seconds| seconds.parse().unwrap()))
 }

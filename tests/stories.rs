@@ -8,6 +8,7 @@ mod disk_full;
 mod hosts;
 mod kill_loop;
 mod node_story;
+mod outage;
 mod probe;
 mod runs;
 mod shells;

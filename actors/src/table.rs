@@ -291,6 +291,12 @@ impl<A: Hosted> Table<A> {
     }
 }
 
+impl<A: Hosted> Slot<A> {
+    fn is_up(&self) -> bool {
+        matches!(self.life, Life::Up { .. })
+    }
+}
+
 impl<A: Hosted> Inner<A> {
     fn is_up(&self, id: &A::Id, incarnation: u64) -> bool {
         let life = self.slots.get(id).map(|slot| slot.life);

@@ -93,6 +93,16 @@ async fn a_host_that_can_not_even_start_is_parked_and_its_callers_are_told() {
 }
 
 #[tokio::test]
+async fn a_roused_host_that_can_not_start_is_tried_again_though_nobody_waits_for_it() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Curse).await;
+    rig.live(0).await;
+    rig.table.rouse(Id(1));
+    rig.live(0).await;
+    assert_eq!(rig.table.parked().len(), 1);
+}
+
+#[tokio::test]
 async fn a_fall_a_minute_is_no_crash_loop() {
     let rig = Rig::new().await;
     for _ in 0..FALLS_MAX + 2 {

@@ -49,8 +49,8 @@ impl<A: Hosted> Table<A> {
         let falls = inner.falls.entry(id).or_default();
         falls.count(now);
         let (earlier, parked) = (falls.earlier(), falls.parked(now));
-        // What it had taken and not decided, and timers among it, is asked for again.
-        self.node.agenda.note(stream.partition(), parked.unwrap_or(now));
+        // A timer that it had taken and not decided is sent again, when the stream is not parked any more.
+        self.node.agenda.note(stream.partition(), now);
         let Some(until) = parked else {
             if let Some(slot) = inner.slots.get_mut(&id) {
                 slot.life = Life::Resting;

@@ -1,6 +1,6 @@
 //! How the agenda wakes a stream of this table: by starting its host, or by telling it that its time has come.
 
-use super::{Life, Slot, Table};
+use super::{Slot, Table};
 use crate::agenda::Rouse;
 use crate::host::Hosted;
 use crate::inbox::{Asked, Origin};
@@ -14,10 +14,10 @@ use tokio::sync::oneshot;
 impl<A: Hosted> Table<A> {
     pub(super) fn wake(self: &Arc<Self>, id: A::Id) -> Result<(), NoDecision> {
         let mut inner = self.inner();
+        let up = inner.slots.get(&id).is_some_and(Slot::is_up);
         let inbox = self.find(&mut inner, id)?;
-        let resting = |slot: &Slot<A>| slot.life == Life::Resting;
-        if inner.slots.get(&id).is_some_and(resting) {
-            // So that it is started again even if it fell before it could say what it owes.
+        if !up {
+            // So that it is started again if it falls before it can say what it owes.
             inbox.set_wake(Wake::Now);
         }
         Ok(())
@@ -45,8 +45,7 @@ impl<A: Hosted> Table<A> {
     }
 
     fn is_up(&self, id: &A::Id) -> bool {
-        let up = |slot: &Slot<A>| matches!(slot.life, Life::Up { .. });
-        self.inner().slots.get(id).is_some_and(up)
+        self.inner().slots.get(id).is_some_and(Slot::is_up)
     }
 }
 
