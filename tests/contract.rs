@@ -1,3 +1,4 @@
 //! Suites that every backend of a contract must pass, the same for each.
 
+mod bus;
 mod store;

@@ -65,6 +65,31 @@ crate::events! {
     }
 }
 
+impl Event {
+    /// The model call that it closes.
+    #[must_use]
+    pub const fn closes(&self) -> Option<CallNo> {
+        match self {
+            Self::ModelAnswered(answered) => Some(answered.call),
+            Self::ModelFailed(failed) => Some(failed.call),
+            Self::ModelUnknown(unknown) => Some(unknown.call),
+            Self::Queued(_)
+            | Self::Started(_)
+            | Self::ModelAsked(_)
+            | Self::ModelDelayed(_)
+            | Self::ToolAsked(_)
+            | Self::ToolRefused(_)
+            | Self::ToolReceipt(_)
+            | Self::ToolUnknown(_)
+            | Self::ToolRetried(_)
+            | Self::ClientAsked(_)
+            | Self::ClientAnswered(_)
+            | Self::ClientGone(_)
+            | Self::Finished(_) => None,
+        }
+    }
+}
+
 /// The session's word that the run may begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {

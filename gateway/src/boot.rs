@@ -281,6 +281,7 @@ async fn tables(
         tools: Arc::clone(tools),
         live: Arc::clone(live),
         sessions: OnceLock::new(),
+        calls: Semaphore::new(run::MODEL_CALLS_MAX),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),
     });

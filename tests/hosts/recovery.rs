@@ -8,7 +8,7 @@ use actors::supervisor::{FALLS_MAX, WINDOW};
 use actors::table::Drained;
 use events::aggregate::{Aggregate, Wake};
 use events::quantity::Millis;
-use events::record::{Boot, Commit, CommitId, Hash};
+use events::record::{Boot, Commit, CommitId, Entry, Hash, Version};
 use futures_util::future::join_all;
 use store::{Append, Appended, Faults, Snapshot, Store};
 
@@ -17,6 +17,15 @@ const LONG: u32 = 300;
 
 /// Writes beside the host, as an owner of the same epoch.
 async fn intrude(store: &Store, id: u32, event: Event) {
+    write(store, id, event.encode().unwrap(), Wake::OnCommand).await;
+}
+
+/// What this build does not know.
+fn undecodable() -> Entry {
+    Entry { schema: 9, ..Event::Added(1).encode().unwrap() }
+}
+
+async fn write(store: &Store, id: u32, entry: Entry, wake: Wake) {
     let stream = Probe::stream(&Id(id));
     let tail = store.tail(&stream).await.unwrap();
     let commit = Commit {
@@ -29,9 +38,9 @@ async fn intrude(store: &Store, id: u32, event: Event) {
         at: super::probe::START,
         causes: vec![],
         prev: tail.hash,
-        entries: vec![event.encode().unwrap()],
+        entries: vec![entry],
     };
-    let append = Append { commit, expected: tail, wake: Wake::OnCommand, blobs: vec![] };
+    let append = Append { commit, expected: tail, wake, blobs: vec![] };
     assert!(matches!(store.append(append).await, Appended::Appended { .. }));
 }
 
@@ -95,8 +104,9 @@ async fn a_host_that_can_not_even_start_is_parked_and_its_callers_are_told() {
 #[tokio::test]
 async fn a_roused_host_that_can_not_start_is_tried_again_though_nobody_waits_for_it() {
     let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Wait)).await;
     rig.granted(1, Command::Curse).await;
-    rig.live(0).await;
+    let rig = rig.restart().await;
     rig.table.rouse(Id(1));
     rig.live(0).await;
     assert_eq!(rig.table.parked().len(), 1);
@@ -161,27 +171,20 @@ async fn a_fenced_host_leaves_and_is_not_counted_as_fallen() {
 #[tokio::test]
 async fn what_the_build_can_not_decode_stops_its_stream_and_no_other() {
     let rig = Rig::new().await;
-    let stream = Probe::stream(&Id(1));
-    let mut entry = Event::Added(1).encode().unwrap();
-    entry.schema = 9;
-    let tail = rig.store.empty_tail(&stream);
-    let commit = Commit {
-        journal: rig.store.journal(),
-        stream,
-        first_version: tail.version.plus(1),
-        epoch: rig.store.epoch(),
-        boot: rig.store.boot(),
-        id: CommitId(1),
-        at: rig.hand.now(),
-        causes: vec![],
-        prev: tail.hash,
-        entries: vec![entry],
-    };
-    let append = Append { commit, expected: tail, wake: Wake::OnCommand, blobs: vec![] };
-    assert!(matches!(rig.store.append(append).await, Appended::Appended { .. }));
+    write(&rig.store, 1, undecodable(), Wake::OnCommand).await;
     let answer = undecided(rig.ask(1, Command::Add(1)).await);
     assert!(matches!(answer, NoDecision::Parked { .. }), "{answer}");
     rig.granted(2, Command::Add(1)).await;
+}
+
+#[tokio::test]
+async fn what_owes_something_and_can_not_be_read_is_tried_until_it_is_parked() {
+    let rig = Rig::new().await;
+    write(&rig.store, 1, undecodable(), Wake::Now).await;
+    rig.start_agenda();
+    rig.live(1).await;
+    rig.live(0).await;
+    assert_eq!(rig.table.parked().len(), 1);
 }
 
 #[tokio::test]
@@ -233,7 +236,7 @@ async fn a_forged_snapshot_is_dropped() {
     let good = rig.store.snapshot(&stream, Probe::FOLD).await.unwrap().unwrap();
     let forged = [
         Snapshot { hash: Hash([7; 32]), ..good.clone() },
-        Snapshot { version: events::record::Version(17), ..good.clone() },
+        Snapshot { version: Version(17), ..good.clone() },
         Snapshot { bytes: vec![255; 40].into(), ..good.clone() },
         Snapshot { bytes: good.bytes[1..].into(), ..good.clone() },
         Snapshot { bytes: [&good.bytes[..], &[0]].concat().into(), ..good.clone() },

@@ -23,8 +23,12 @@ use std::{
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
+use tokio::sync::Semaphore;
 use tools::{Call, Registry, ToolError};
 
+/// Model calls in flight of one node; each holds a connection and perhaps a long answer. More wait as what they are:
+/// intents in the log.
+pub const MODEL_CALLS_MAX: usize = 1_024;
 /// The longest a tool of ours may take.
 const TOOL: Millis = Millis(60_000);
 /// The pause before a session that had no room is asked again for its history.
@@ -42,6 +46,8 @@ pub struct World {
     pub live: Arc<Live>,
     /// Where the conversations are; set once both tables exist.
     pub sessions: OnceLock<Weak<Table<Session>>>,
+    /// Room for model calls in flight; see [`MODEL_CALLS_MAX`].
+    pub calls: Semaphore,
     /// What time it is.
     pub clock: Clock,
     /// For ids.
@@ -111,6 +117,8 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
             format!("provider {provider} is not configured: set its key or base URL and restart");
         return refused(Class::InvalidRequest, why);
     };
+    // The semaphore is never closed.
+    let _room = world.calls.acquire().await;
     let mode = match ask.spec.delivery {
         Delivery::Live => Mode::Stream,
         Delivery::Whole => Mode::Whole,

@@ -7,6 +7,7 @@ use events::catalogue::Fact;
 use events::run::Event;
 use events::run::ledger::ToolOutcome;
 use events::run::life::Outcome;
+use events::run::step::CallNo;
 use providers::Delta as Piece;
 use serde_json::{Value, json};
 
@@ -43,28 +44,15 @@ pub const fn name(event: &Event) -> &'static str {
 /// What its readers must forget, if an attempt that handed out text has died. `chars` is `null` when nobody knows.
 #[must_use]
 pub fn discarded(event: &Event, step: u32) -> Option<Value> {
-    let (call, chars) = match event {
-        Event::ModelFailed(failed) if failed.handed_out > 0 => {
-            (failed.call, Some(failed.handed_out))
-        }
-        Event::ModelUnknown(unknown) => (unknown.call, None),
-        Event::ModelFailed(_)
-        | Event::Queued(_)
-        | Event::Started(_)
-        | Event::ModelAsked(_)
-        | Event::ModelAnswered(_)
-        | Event::ModelDelayed(_)
-        | Event::ToolAsked(_)
-        | Event::ToolRefused(_)
-        | Event::ToolReceipt(_)
-        | Event::ToolUnknown(_)
-        | Event::ToolRetried(_)
-        | Event::ClientAsked(_)
-        | Event::ClientAnswered(_)
-        | Event::ClientGone(_)
-        | Event::Finished(_) => return None,
-    };
-    Some(json!({"step": step, "attempt": call.0, "chars": chars}))
+    let forget =
+        |call: CallNo, chars: Option<u64>| json!({"step": step, "attempt": call.0, "chars": chars});
+    if let Event::ModelFailed(failed) = event {
+        return (failed.handed_out > 0).then(|| forget(failed.call, Some(failed.handed_out)));
+    }
+    if let Event::ModelUnknown(unknown) = event {
+        return Some(forget(unknown.call, None));
+    }
+    None
 }
 
 /// The data of a fact.

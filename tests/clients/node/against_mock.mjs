@@ -163,10 +163,13 @@ check("the provider's 401 is not the caller's", async () => {
 });
 
 check("a rate limit that passes is waited for by the node", async () => {
+  // The SDK may not repeat here: it would hide a node that does not.
+  const once = client.withOptions({ maxRetries: 0 });
   for (const stream of [false, true]) {
     await resetMock();
-    if (stream) equal((await whole(streamed("m-flaky2"))).text, DELTAS);
-    else equal((await ask("m-flaky2")).choices[0].message.content, WHOLE);
+    const answer = await once.chat.completions.create(hi("m-flaky2", { stream }));
+    if (stream) equal((await whole(answer)).text, DELTAS);
+    else equal(answer.choices[0].message.content, WHOLE);
     equal((await hits("m-flaky2")).length, 3, "the calls at the provider");
   }
 });
@@ -209,7 +212,7 @@ check("a stream that is cut raises and does not end as if done", async () => {
     const stream = await read(await streamed(model));
     holds(stream.error !== null, `${model} ended with ${stream.finishes}`);
     equal([stream.text, stream.finishes, stream.usages], [text, [], []], model);
-    holds(stream.error.message && stream.error.code, `${model}: ${stream.error}`);
+    equal(stream.error.code, "providers_exhausted", `the code of ${model}`);
   }
 });
 
@@ -297,6 +300,15 @@ check("an idempotency key asks once", async () => {
   equal((await hits("m-once")).length - before, 1, "the calls at the provider");
   const error = await raised(OpenAI.ConflictError, () => keyed("other"));
   equal(error.code, "idempotency_key_conflict");
+});
+
+check("an idempotency key asks once in a session too", async () => {
+  const names = { "idempotency-key": `node-${process.pid}-bound`, "x-piton-session-id": `node-${process.pid}-once` };
+  const before = (await hits("m-once")).length;
+  const keyed = () => withHeaders("m-once", [user("hi")], names);
+  const [first, again] = [await keyed(), await keyed()];
+  equal(again.data.id, first.data.id, "the run that answers");
+  equal((await hits("m-once")).length - before, 1, "the calls at the provider");
 });
 
 check("a caller who leaves does not end the run", async () => {

@@ -190,7 +190,7 @@ impl Follow {
             if version <= self.cursor.version.0 {
                 continue;
             }
-            if let Some(call) = closes(&event) {
+            if let Some(call) = event.closes() {
                 self.deltas(out, Some(call));
             }
             if let Some(discarded) = live::discarded(&event, self.step) {
@@ -264,28 +264,6 @@ impl Follow {
             _stop = stopping.wait_for(|stopping| *stopping) => return None,
         }
         Some(None)
-    }
-}
-
-/// The model call that an event closes.
-const fn closes(event: &Event) -> Option<CallNo> {
-    match event {
-        Event::ModelAnswered(answered) => Some(answered.call),
-        Event::ModelFailed(failed) => Some(failed.call),
-        Event::ModelUnknown(unknown) => Some(unknown.call),
-        Event::Queued(_)
-        | Event::Started(_)
-        | Event::ModelAsked(_)
-        | Event::ModelDelayed(_)
-        | Event::ToolAsked(_)
-        | Event::ToolRefused(_)
-        | Event::ToolReceipt(_)
-        | Event::ToolUnknown(_)
-        | Event::ToolRetried(_)
-        | Event::ClientAsked(_)
-        | Event::ClientAnswered(_)
-        | Event::ClientGone(_)
-        | Event::Finished(_) => None,
     }
 }
 
