@@ -73,6 +73,9 @@ async fn every_reader_sees_the_same_events_and_resumes_by_id() {
     assert_eq!(early.last().unwrap().name, "run.completed");
     let late = Events::open(follow(&node, &run, "3")).await.rest().await;
     assert_eq!(names(&late), ["message.completed", "run.completed"]);
+    assert_eq!(Events::open(follow(&node, &run, "5")).await.rest().await, [], "nothing is left");
+    let (status, told) = answer(follow(&node, &run, "6")).await;
+    assert_eq!((status, &told["error"]["code"]), (400, &json!("invalid_request")), "{told}");
 }
 
 #[tokio::test]

@@ -11,10 +11,10 @@ script_max=600
 started=()
 nodes=()
 failed=0
-
 bin=${PITON_BIN:-}
+
 # Proxies, keys and settings of the caller's shell would send a test to somebody else.
-export NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost NO_COLOR=1
+export NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost NO_COLOR=1 PYTHONDONTWRITEBYTECODE=1
 unset "${!PITON_@}" "${!OPENAI_@}"
 export PITON_API_KEY=$admin CLIENT_ADMIN_KEY=$admin CLIENT_MODULES=$cache
 
@@ -102,20 +102,26 @@ one() {
 
 # audit: decides again every run of every node, and verifies each journal, beside the running node.
 audit() {
-    local name data run count
+    local name data found run before=$failed
     echo "== audit"
+    failed=0
     for name in "${nodes[@]}"; do
-        data=$work/$name count=0
-        for run in $(runs "$data"); do
-            "$bin" run replay --check "$run" --url "$(address "$data")" --quiet >"$work/replay.txt" 2>&1 ||
-                { failed=1; echo "FAIL replay of $run on node $name: $(cat "$work/replay.txt")"; continue; }
-            count=$((count + 1))
+        data=$work/$name
+        found=$(runs "$data") && [ -n "$found" ] || fail "no run is listed on node $name"
+        for run in $found; do
+            "$bin" run replay --check "$run" --url "$(address "$data")" --quiet >"$work/said.txt" 2>&1 ||
+                fail "replay --check of $run on node $name: $(cat "$work/said.txt")"
         done
-        echo "ok replay --check of $count runs on node $name"
-        "$bin" journal verify --data-dir "$data" --quiet >"$work/verify.txt" 2>&1 &&
-            echo "ok journal verify on node $name" ||
-            { failed=1; echo "FAIL journal verify on node $name: $(cat "$work/verify.txt")"; }
+        "$bin" journal verify --data-dir "$data" --quiet >"$work/said.txt" 2>&1 ||
+            fail "journal verify on node $name: $(cat "$work/said.txt")"
+        echo "audited $(wc -w <<<"$found") runs on node $name"
     done
+    [ "$failed" -ne 0 ] || { echo "ok every run replays and every journal verifies"; failed=$before; }
+}
+
+fail() {
+    echo "FAIL $1"
+    failed=1
 }
 
 # runs DATA: the ids of every run of a node that has ended.

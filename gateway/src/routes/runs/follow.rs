@@ -86,7 +86,7 @@ pub async fn events(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id = run_id(&id)?;
-    observe(&app, id).await?;
+    let observed = observe(&app, id).await?;
     let asked = headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok())
@@ -98,6 +98,13 @@ pub async fn events(
             .parse()
             .map_err(|bad: NotACursor| ApiError::new(Code::InvalidRequest, bad.to_string()))?,
     };
+    if cursor.version > observed.version {
+        let (asked, have) = (cursor.version.0, observed.version.0);
+        let why = format!(
+            "run {id} has {have} events, the cursor is after number {asked}: begin again without it"
+        );
+        return Err(ApiError::new(Code::InvalidRequest, why));
+    }
     let follow = Follow::new(app, id, cursor);
     let frames = stream::unfold(follow, |mut follow| async move {
         let bytes = follow.next().await?;
@@ -247,6 +254,13 @@ impl Follow {
             self.beliefs = self.app.directory.runs.watch(self.id).await.ok();
             if self.beliefs.is_some() {
                 return Some(None);
+            }
+        }
+        if let Some(beliefs) = &self.beliefs {
+            let newest = beliefs.borrow();
+            // Whoever resumes behind the last event of a run that is over has nothing to wait for.
+            if newest.state.ended().is_some() && self.cursor.version >= newest.version {
+                return None;
             }
         }
         let Self { app, reader, beliefs, .. } = self;
