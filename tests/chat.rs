@@ -210,12 +210,61 @@ async fn a_caller_that_never_comes_back_ends_the_run_also_while_its_node_was_dow
 }
 
 #[tokio::test]
+async fn a_request_that_is_sent_again_in_a_session_is_answered_by_its_run() {
+    let (_folder, node) = node().await;
+    let request = asked(&[said("slow 10")]);
+    // Sent again while the first is at work, as a client does whose patience is short.
+    let (first, second) = tokio::join!(
+        in_session(&node, "book", &request, ""),
+        in_session(&node, "book", &request, "")
+    );
+    assert_eq!((first.0, second.0), (200, 200), "{} {}", first.3, second.3);
+    assert_eq!(first.2, second.2, "one run answers both");
+    // And once more, when it is over.
+    let third = in_session(&node, "book", &request, "").await;
+    assert_eq!((third.0, &third.2), (200, &first.2), "{}", third.3);
+    let (_, kept) = node.get(&format!("/v1/sessions/{}/messages", first.1)).await;
+    assert_eq!(kept["data"].as_array().unwrap().len(), 2, "{kept}");
+    // With a key of its own it is known whatever came after.
+    let keyed = |text: &str| {
+        let sent = node
+            .ask(Method::POST, CHAT)
+            .header("x-piton-session-id", "keyed")
+            .header("idempotency-key", "k");
+        body(sent, &asked(&[said(text)])).send()
+    };
+    let one = keyed("hello").await.unwrap();
+    let again = keyed("hello").await.unwrap();
+    assert_eq!(one.headers()["x-piton-run-id"], again.headers()["x-piton-run-id"]);
+    assert_eq!(again.headers()["idempotency-replayed"], "true");
+    assert_eq!(keyed("other").await.unwrap().status(), 409);
+}
+
+#[tokio::test]
+async fn what_was_written_without_a_turn_in_flight_is_told_that_the_session_is_busy() {
+    let (_folder, node) = node().await;
+    let mut request = asked(&[said("slow 40")]);
+    request["stream"] = json!(true);
+    let sent = node.ask(Method::POST, CHAT).header("x-piton-session-id", "book");
+    let mut stream = Events::open(body(sent, &request)).await;
+    assert!(stream.next().await.is_some());
+    let (status, _, _, told) = in_session(&node, "book", &asked(&[said("me too")]), "").await;
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("session_busy")), "{told}");
+    assert!(stream.rest().await.iter().any(|event| event.data == "[DONE]"));
+}
+
+#[tokio::test]
 async fn a_failing_provider_is_asked_again_and_what_is_left_is_said_in_its_status() {
     let (_folder, node) = node().await;
     let got = body(node.ask(Method::POST, CHAT), &asked(&[said("fail 500")])).send().await.unwrap();
     assert!(got.status().is_server_error() || got.status().is_success(), "{}", got.status());
     let (status, got) = node.post(CHAT, &asked(&[said("fail 401")])).await;
     assert_eq!((status, &got["error"]["code"]), (502, &json!("providers_exhausted")), "{got}");
+    let failed = body(node.ask(Method::POST, CHAT), &asked(&[said("fail 401 once more")]))
+        .send()
+        .await
+        .unwrap();
+    assert!(failed.headers().contains_key("x-piton-run-id"), "a run that failed can be looked at");
 }
 
 #[tokio::test]

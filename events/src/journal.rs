@@ -163,10 +163,10 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn field(&mut self, name: &'static str) -> Result<&'a [u8], FrameError> {
-        let bad = FrameError::Field(name);
-        let (length, rest) = self.0.split_first_chunk::<4>().ok_or(bad.clone())?;
-        let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| bad.clone())?;
-        let (bytes, rest) = rest.split_at_checked(length).ok_or(bad)?;
+        let bad = || FrameError::Field(name);
+        let (length, rest) = self.0.split_first_chunk::<4>().ok_or_else(bad)?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| bad())?;
+        let (bytes, rest) = rest.split_at_checked(length).ok_or_else(bad)?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -182,6 +182,20 @@ impl<'a> Reader<'a> {
     fn count(&mut self, name: &'static str) -> Result<usize, FrameError> {
         let count = u32::from_le_bytes(self.fixed(name)?);
         usize::try_from(count).ok().filter(|n| *n <= ENTRIES_MAX).ok_or(FrameError::Field(name))
+    }
+
+    /// As many as are announced, which are few: room is made once.
+    fn many<T>(
+        &mut self,
+        name: &'static str,
+        one: impl Fn(&mut Self) -> Result<T, FrameError>,
+    ) -> Result<Vec<T>, FrameError> {
+        let count = self.count(name)?;
+        let mut all = Vec::with_capacity(count);
+        for _ in 0..count {
+            all.push(one(self)?);
+        }
+        Ok(all)
     }
 
     fn cause(&mut self) -> Result<Cause, FrameError> {
@@ -242,9 +256,9 @@ fn decode_unchecked(bytes: &[u8]) -> Result<Commit, FrameError> {
     let boot = Boot(u128::from_le_bytes(from.fixed("boot")?));
     let id = CommitId(u128::from_le_bytes(from.fixed("commit id")?));
     let at = Instant(i64::from_le_bytes(from.fixed("at")?));
-    let causes = (0..from.count("causes")?).map(|_| from.cause()).collect::<Result<_, _>>()?;
+    let causes = from.many("causes", Reader::cause)?;
     let prev = Hash(from.fixed("prev")?);
-    let entries = (0..from.count("entries")?).map(|_| from.entry()).collect::<Result<_, _>>()?;
+    let entries = from.many("entries", Reader::entry)?;
     if !from.0.is_empty() {
         return Err(FrameError::Field("end"));
     }

@@ -160,7 +160,7 @@ pub struct Limits {
     pub retry_cap: Millis,
     /// Longest pause that is slept in place; a longer one becomes the run's wake (10 s).
     pub sleep_max: Millis,
-    /// Longest wait at all; above it the class surfaces (15 min).
+    /// Longest wait for rate limits in one step, all waits together; above it the class surfaces (15 min).
     pub wait_max: Millis,
     /// Lost outcomes of one step after which the run ends, so that a call that kills its node is not asked for ever (5).
     pub unknown_max: u32,
@@ -187,14 +187,16 @@ pub struct Attempts {
     /// Failed tries of that candidate.
     pub failed: u32,
     /// Waits for a rate limit that were granted.
-    pub waited: u32,
+    pub waits: u32,
+    /// How long they were together.
+    pub waited: Millis,
     /// Lost outcomes.
     pub unknown: u32,
     /// All wire calls of the step.
     pub total: u32,
 }
 
-/// Waits for a rate limit that one step is granted, so that a provider that always says "later" ends.
+/// Waits for a rate limit that one step is granted, so that a provider that always says "now" ends.
 const WAITS_MAX: u32 = 20;
 
 /// How a wire call went wrong.
@@ -277,10 +279,11 @@ pub fn next(
         after.failed = 0;
         return (Action::Ask { candidate: following, not_before: now }, after);
     }
+    let waited = Millis(after.waited.0.saturating_add(pause.0));
     let may_wait =
-        matches!(class.policy(), Policy::NextCandidateElseWait) && after.waited < WAITS_MAX;
-    if may_wait {
-        after.waited = after.waited.saturating_add(1);
+        matches!(class.policy(), Policy::NextCandidateElseWait) && after.waits < WAITS_MAX;
+    if may_wait && waited <= limits.wait_max {
+        (after.waits, after.waited) = (after.waits.saturating_add(1), waited);
         return (pause_for(pause, after.candidate, limits, now), after);
     }
     (Action::Surface, after)
@@ -370,6 +373,15 @@ mod tests {
         for class in [Class::Tls, Class::ContentPolicy] {
             check(Attempts::default(), Outcome::Failed(class, None), 3, Action::Surface);
         }
+    }
+
+    #[test]
+    fn waits_for_a_rate_limit_are_bounded_together() {
+        let limited = Outcome::Failed(Class::RateLimited, Some(Millis(400_000)));
+        let until = NOW.after(Millis(400_000));
+        let one = check(Attempts::default(), limited, 1, Action::WaitUntil { candidate: 0, until });
+        let two = check(one, limited, 1, Action::WaitUntil { candidate: 0, until });
+        check(two, limited, 1, Action::Surface);
     }
 
     /// Every class, every hint, every place in the route: the rule always ends, and never asks out of range.

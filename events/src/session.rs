@@ -235,12 +235,6 @@ pub struct State {
 }
 
 impl State {
-    /// The conversation by name.
-    #[must_use]
-    pub fn history(&self) -> Vec<MessageRef> {
-        self.messages.iter().map(MessageRef::from).collect()
-    }
-
     fn knows(&self, run: RunId) -> bool {
         self.lock.as_ref().is_some_and(|lock| lock.run == run)
             || self.inbox.iter().any(|waiting| waiting.run == run)
@@ -263,7 +257,7 @@ pub struct Drive {
     /// What it was asked.
     pub spec: Arc<Spec>,
     /// What was said before.
-    pub history: Vec<MessageRef>,
+    pub messages: Vec<Body>,
 }
 
 /// Marker: the rules of a session.
@@ -396,7 +390,7 @@ impl Aggregate for Session {
             run: lock.run,
             fence: lock.fence,
             spec: Arc::clone(&lock.spec),
-            history: state.history(),
+            messages: state.messages.clone(),
         };
         state.lock.iter().map(|lock| (lock.fence, drive(lock))).collect()
     }

@@ -114,7 +114,7 @@ pub struct Total {
     pub reasoning: Tokens,
     /// Sum of known costs.
     pub cost: Option<MicroUsd>,
-    /// The reservations of lost calls, on top of `cost`: what it can have cost at most.
+    /// The reservations of calls whose cost nobody can tell, on top of `cost`: what it can have cost at most.
     pub cost_upper: Option<MicroUsd>,
 }
 
@@ -127,8 +127,8 @@ fn add(sum: Option<MicroUsd>, more: Option<MicroUsd>) -> Option<MicroUsd> {
 }
 
 impl Total {
-    /// Counts a call that was answered.
-    pub fn answered(&mut self, usage: &Usage) {
+    /// Counts a call that was answered. One whose cost nobody can tell counts as at most what was reserved for it.
+    pub fn answered(&mut self, usage: &Usage, reserved: Option<MicroUsd>) {
         self.calls += 1;
         if usage.prompt.is_none() || usage.completion.is_none() {
             self.calls_without_usage += 1;
@@ -142,6 +142,9 @@ impl Total {
         self.cache_write = self.cache_write.plus(usage.cache_write.unwrap_or_default());
         self.reasoning = self.reasoning.plus(usage.reasoning.unwrap_or_default());
         self.cost = add(self.cost, usage.cost);
+        if usage.cost.is_none() {
+            self.cost_upper = add(self.cost_upper, reserved);
+        }
     }
 
     /// Counts a call whose outcome is unknown, at most `reserved`.
@@ -215,13 +218,20 @@ mod tests {
     #[test]
     fn a_total_of_nothing_priced_has_no_cost_and_unknowns_make_a_lower_bound() {
         let mut total = Total::default();
-        total.answered(&usage(10, 5, 0));
+        total.answered(&usage(10, 5, 0), None);
         assert_eq!((total.cost, total.calls_unpriced), (None, 1));
-        total.answered(&usage(10, 5, 0).priced(Some(&PRICE)));
+        total.answered(&usage(10, 5, 0).priced(Some(&PRICE)), Some(MicroUsd(900)));
         assert_eq!(total.cost, Some(MicroUsd(75)));
         total.unknown(Some(MicroUsd(500)));
         assert_eq!((total.cost, total.cost_upper), (Some(MicroUsd(75)), Some(MicroUsd(500))));
         assert!(total.is_lower_bound());
+    }
+
+    #[test]
+    fn an_answer_without_usage_counts_as_what_was_reserved_for_it() {
+        let mut total = Total::default();
+        total.answered(&Usage::default(), Some(MicroUsd(900)));
+        assert_eq!((total.cost, total.cost_upper), (None, Some(MicroUsd(900))));
     }
 
     #[test]

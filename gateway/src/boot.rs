@@ -214,7 +214,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let live = Arc::new(Live::default());
     let tables = tables(&node, &found, &tools, &live).await?;
     let (projections, runner) = start_views(&config, &store).await?;
-    keys::load(&store, &verifier).await.map_err(BootError::Issued)?;
+    keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
     let listener = TcpListener::bind(config.bind).await;
     let listener = listener.map_err(|source| BootError::Bind { bind: config.bind, source })?;
     let address =

@@ -14,7 +14,8 @@ use crate::auth::AuthError;
 use crate::telemetry;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use events::id::NotAnId;
+use events::id::{NotAnId, RunId};
+use events::model_call::Class;
 use events::quantity::Millis;
 use serde::Serialize;
 use std::error::Error;
@@ -26,6 +27,7 @@ const RETRY_AFTER: Millis = Millis(1_000);
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+const RUN_ID: HeaderName = HeaderName::from_static("x-piton-run-id");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// In whose envelope an error goes out.
@@ -78,6 +80,9 @@ pub struct ApiError {
     param: Option<String>,
     retry_after: Option<Millis>,
     repeatable: bool,
+    // Boxed: an error is small, and few have one.
+    run: Option<Box<RunId>>,
+    class: Option<Class>,
     provider_status: Option<StatusCode>,
     attempts: Vec<Attempt>,
     cause: Option<Box<dyn Error + Send + Sync>>,
@@ -93,6 +98,8 @@ impl ApiError {
             param: None,
             retry_after: None,
             repeatable: code.repeat() == Repeat::Harmless,
+            run: None,
+            class: None,
             provider_status: None,
             attempts: Vec::new(),
             cause: None,
@@ -134,6 +141,26 @@ impl ApiError {
         self.provider_status = failed.then_some(status);
         self.attempts = attempts;
         self
+    }
+
+    /// The run that ended so.
+    #[must_use]
+    pub fn run(mut self, run: RunId) -> Self {
+        self.run = Some(Box::new(run));
+        self
+    }
+
+    /// The class of the model call that failed; clients of a model API are told in that API's words.
+    #[must_use]
+    pub const fn class(mut self, class: Class) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// Type and code as clients of a model API know them.
+    #[must_use]
+    pub fn words(&self) -> (&'static str, &'static str) {
+        self.class.and_then(map::words).unwrap_or((self.code.kind(), self.code.name()))
     }
 
     /// Why, for the log only.
@@ -203,6 +230,11 @@ impl ApiError {
         if self.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if let Some(run) =
+            self.run.as_ref().and_then(|run| HeaderValue::from_str(&run.to_string()).ok())
+        {
+            headers.insert(RUN_ID, run);
+        }
         let wait = self.retry_after.or_else(|| self.repeatable.then_some(RETRY_AFTER));
         if let Some(Millis(millis)) = wait {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1_000)));
@@ -233,6 +265,7 @@ pub async fn on_model_plane(response: Response) -> Response {
 #[derive(Debug, Clone)]
 struct Sent {
     code: Code,
+    words: (&'static str, &'static str),
     message: String,
     param: Option<String>,
     attempts: Vec<Attempt>,
@@ -244,6 +277,7 @@ impl Sent {
         let message = telemetry::redact::patterns(&error.message);
         Self {
             code: error.code,
+            words: error.words(),
             message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
             param: error.param.clone(),
             attempts: error.attempts.clone(),
@@ -274,12 +308,11 @@ impl Sent {
         struct Envelope<T> {
             error: T,
         }
-        let Self { code, message, param, attempts } = self;
+        let Self { code, words: (kind, word), message, param, attempts } = self;
         let (param, code) = (param.as_deref(), *code);
         let body = match plane {
             Plane::Model => {
-                let error =
-                    Model { message, r#type: code.kind(), param, code: code.name(), attempts };
+                let error = Model { message, r#type: kind, param, code: word, attempts };
                 serde_json::to_string(&Envelope { error })
             }
             Plane::Run => {

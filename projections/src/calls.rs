@@ -35,8 +35,8 @@ pub(crate) struct Calls {
 /// What came of a call, as far as sums go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// It used and cost this.
-    Answered(Usage),
+    /// It used and cost this; if nobody says what, up to the second.
+    Answered(Usage, Option<MicroUsd>),
     /// It was free: proven.
     Refused,
     /// It may have cost up to this.
@@ -46,7 +46,7 @@ pub(crate) enum Settled {
 impl Settled {
     pub(crate) fn count(&self, total: &mut Total) {
         match self {
-            Self::Answered(usage) => total.answered(usage),
+            Self::Answered(usage, reserved) => total.answered(usage, *reserved),
             Self::Refused => total.refused(),
             Self::Unknown(reserved) => total.unknown(*reserved),
         }
@@ -83,8 +83,8 @@ impl Calls {
     }
 
     pub(crate) fn answered(&mut self, event: &ModelAnswered) -> Option<(Served, Settled)> {
-        let (_, served) = self.take(event.call)?;
-        Some((served, Settled::Answered(event.usage)))
+        let (open, served) = self.take(event.call)?;
+        Some((served, Settled::Answered(event.usage, open.reserved)))
     }
 
     pub(crate) fn failed(&mut self, event: &ModelFailed) -> Option<(Served, Settled)> {

@@ -44,6 +44,8 @@ fn spec() -> Arc<Spec> {
         input: vec![Message::text(Role::User, "what time is it?").body()],
         limits: Limits { steps_max: STEPS + 1, ..Limits::default() },
         logic: LOGIC,
+        metadata: std::collections::BTreeMap::new(),
+        seed: 7,
         input_hash: Hash::default(),
     })
 }

@@ -11,7 +11,7 @@ use crate::table::Table;
 use events::id::SessionId;
 use events::quantity::Millis;
 use events::record::{Actor, CommandId};
-use events::run::life::{Fence, Outcome};
+use events::run::life::{Fence, MessageRef, Outcome};
 use events::run::{self, Grant, Run};
 use events::session::{Command, Drive, Session};
 use std::{fmt, sync::Arc, time::Duration};
@@ -79,7 +79,10 @@ async fn open(
         command: run::Command::Open {
             spec: Arc::clone(&what.spec),
             session: Some(session),
-            grant: Some(Grant { fence: what.fence, history: what.history.clone() }),
+            grant: Some(Grant {
+                fence: what.fence,
+                history: what.messages.iter().map(MessageRef::from).collect(),
+            }),
         },
         id: CommandId::new(now, world.entropy.draw()),
         correlation: what.run.unique(),
@@ -98,6 +101,8 @@ async fn ended(world: &World, what: &Drive, observed: Observed<Run>) -> Option<C
         if let Some(finished) = newest.state.ended() {
             let outcome = finished.outcome;
             let messages = match outcome {
+                // A run that ended under another lock has been taken in before.
+                Outcome::Completed if finished.fence != Some(what.fence) => vec![],
                 Outcome::Completed => newest.state.transcript.clone(),
                 // A turn without an answer is not part of the conversation; the run's journal keeps it.
                 Outcome::Exhausted | Outcome::Errored | Outcome::Cancelled => vec![],

@@ -40,9 +40,12 @@ pub struct Held {
     pub until: Instant,
 }
 
-/// Whether the run is over because its caller, who has no session to come back to, goes on by itself.
+/// Whether the run is over because its caller goes on by itself: it has no session to come back to, or this run has no
+/// step left for what it would bring.
 pub(super) fn hands_over(state: &State, asks: &[Ask]) -> bool {
-    state.session.is_none() && asks.iter().any(|ask| ask.verdict == Verdict::Client)
+    let no_more = state.spec.as_ref().is_some_and(|spec| state.step >= spec.limits.steps_max);
+    let alone = state.session.is_none();
+    (alone || no_more) && asks.iter().any(|ask| ask.verdict == Verdict::Client)
 }
 
 /// Holds the run until the caller comes back with the results of its own tools.

@@ -178,10 +178,17 @@ pub fn correlation(run: u128, call: ToolNo) -> u128 {
 
 pub(super) fn intend(state: &State, asks: &[Ask]) -> Vec<Event> {
     let mut next = state.next_tool.0;
+    let most = state.spec.as_ref().map_or(0, |spec| spec.limits.calls_per_step_max);
     let mut events = vec![];
     for (index, ask) in (0_u32..).zip(asks) {
         let (id, name) = (ask.id.clone(), ask.name.clone());
         match &ask.verdict {
+            Verdict::Server(_) if index >= most => {
+                let content = format!(
+                    "{{\"status\":\"error\",\"error\":\"too_many_calls\",\"hint\":\"at most {most} calls of one answer run; this one was NOT executed\"}}"
+                );
+                events.push(Event::ToolRefused(ToolRefused { index, id, name, content }));
+            }
             Verdict::Server(class) => {
                 let (call, arguments) = (ToolNo(next), ask.arguments.clone());
                 events.push(Event::ToolAsked(ToolAsked {

@@ -7,6 +7,7 @@ use crate::quantity::{MicroUsd, Millis, Tokens};
 use crate::record::{Actor, Hash};
 use crate::usage::Price;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Counts the changes of a decision, a fold text or a prompt. Replay is exact for an equal number.
 pub const LOGIC: u16 = 1;
@@ -110,6 +111,10 @@ pub struct Spec {
     pub limits: Limits,
     /// [`LOGIC`] of the build that queued it.
     pub logic: u16,
+    /// The caller's own pairs; they never enter a prompt.
+    pub metadata: BTreeMap<String, String>,
+    /// 64 bits drawn when the run was queued, so that runs of one prompt do not come back in step.
+    pub seed: u64,
     /// Names the caller's request: the same idempotency key with another one is a conflict.
     pub input_hash: Hash,
 }

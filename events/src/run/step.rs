@@ -307,18 +307,27 @@ fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Ve
     })
 }
 
-fn jitter(open: &OpenCall) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = open.asked.request.0;
-    u64::from_le_bytes([a, b, c, d, e, f, g, h])
-        .wrapping_add(u64::from(open.asked.call.0) * 0x9e37_79b9)
+/// Evenly spread bits that only this call of this run has (SplitMix64 of the run's seed and the call's number).
+fn jitter(spec: &Spec, open: &OpenCall) -> u64 {
+    let step = u64::from(open.asked.call.0).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = spec.seed.wrapping_add(step);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 fn failed(state: &State, open: &OpenCall, failure: &Failure, now: Instant) -> Vec<Event> {
     let Some(spec) = &state.spec else { return vec![] };
     let outcome = model_call::Outcome::Failed(failure.class, failure.hint);
     let limits = &spec.limits.recovery;
-    let (action, attempts) =
-        model_call::next(&state.attempts, outcome, spec.route.len(), limits, jitter(open), now);
+    let (action, attempts) = model_call::next(
+        &state.attempts,
+        outcome,
+        spec.route.len(),
+        limits,
+        jitter(spec, open),
+        now,
+    );
     let event = Event::ModelFailed(ModelFailed {
         call: open.asked.call,
         class: failure.class,
@@ -353,15 +362,24 @@ pub(super) fn unknown(state: &State, open: &OpenCall, now: Instant) -> Vec<Event
     let Some(spec) = &state.spec else { return vec![] };
     let limits = &spec.limits.recovery;
     let outcome = model_call::Outcome::Unknown;
-    let (action, attempts) =
-        model_call::next(&state.attempts, outcome, spec.route.len(), limits, jitter(open), now);
+    let (action, attempts) = model_call::next(
+        &state.attempts,
+        outcome,
+        spec.route.len(),
+        limits,
+        jitter(spec, open),
+        now,
+    );
     let event = Event::ModelUnknown(ModelUnknown {
         call: open.asked.call,
         reserved: open.asked.reserved,
         attempts,
     });
     and_then(state, vec![event], |after| match action {
-        Action::Ask { candidate, not_before } => ask(after, candidate, not_before),
+        // A pause that the provider asked for holds for the next try too.
+        Action::Ask { candidate, not_before } => {
+            ask(after, candidate, not_before.max(open.asked.not_before))
+        }
         Action::WaitUntil { .. } | Action::Surface => {
             let detail = format!("{} model calls of this step were lost", attempts.unknown);
             life::close(after, Outcome::Errored, Reason::ModelUnknown, detail)
@@ -426,7 +444,7 @@ fn take_open(state: &mut State, call: CallNo) -> Option<OpenCall> {
 
 pub(super) fn on_answered(mut state: State, event: &ModelAnswered) -> Option<State> {
     let open = take_open(&mut state, event.call)?;
-    state.total.answered(&event.usage);
+    state.total.answered(&event.usage, open.asked.reserved);
     state.usage = event.usage;
     state.served = candidate(&state, &open).map(|who| (who.provider.clone(), who.model.clone()));
     state.transcript.push(event.body.clone());

@@ -51,6 +51,8 @@ fn spec(plane: Plane) -> Arc<Spec> {
         input: vec![Message::text(Role::User, "hi").body()],
         limits: Limits { steps_max: 2, ..Limits::default() },
         logic: spec::LOGIC,
+        metadata: std::collections::BTreeMap::new(),
+        seed: 7,
         input_hash: Hash([1; 32]),
     })
 }

@@ -29,6 +29,8 @@ fn spec() -> Arc<Spec> {
         input: vec![said("hi")],
         limits: Limits::default(),
         logic: 1,
+        metadata: std::collections::BTreeMap::new(),
+        seed: 7,
         input_hash: Hash::default(),
     })
 }

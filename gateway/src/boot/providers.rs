@@ -62,6 +62,7 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
     let mut endpoints = BTreeMap::new();
     let mut models = vec![];
     let mut default = None;
+    let mut elsewhere = vec![];
     if let Some(url) = demo.and_then(|url| url.parse::<Url>().ok()) {
         endpoints.insert(DEMO.to_owned(), Endpoint::new(DEMO, url, None, Quirks::STANDARD));
         models.extend(crate::demo::MODELS.map(|model| format!("{DEMO}:{model}")));
@@ -69,6 +70,12 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
     }
     for provider in registry::providers() {
         let Some((endpoint, why)) = configured(config, provider)? else { continue };
+        // At an address of the operator's own, whoever is there says what it serves.
+        if config.providers.get(provider.id).is_some_and(|set| set.base_url.is_some()) {
+            elsewhere.push(provider.id);
+            let said = served(&client, &endpoint).await;
+            models.extend(said.into_iter().map(|model| format!("{}:{model}", provider.id)));
+        }
         endpoints.insert(provider.id.to_owned(), endpoint);
         default = default.or_else(|| Some(of(provider.id, None, why)));
     }
@@ -83,7 +90,7 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
     if let Some(wanted) = &config.default_model {
         default = Some(chosen(wanted, &endpoints)?);
     }
-    models.extend(known(&endpoints, &models));
+    models.extend(known(&endpoints, &elsewhere));
     let answers = describe(default.as_ref());
     let routing = Routing::new(endpoints.keys().cloned(), default);
     Ok(Found { client, endpoints, routing, models, answers })
@@ -160,14 +167,20 @@ async fn runtimes(client: &Client) -> Vec<(&'static Provider, Endpoint, Vec<Stri
     futures_util::future::join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// The models of the price table whose provider is configured.
-fn known(endpoints: &BTreeMap<String, Endpoint>, already: &[String]) -> Vec<String> {
-    let priced =
-        providers::pricing::models().filter(|(provider, _)| endpoints.contains_key(*provider));
-    priced
-        .map(|(provider, model)| format!("{provider}:{model}"))
-        .filter(|name| !already.contains(name))
-        .collect()
+/// What a server says it serves; nothing when it does not answer in time.
+async fn served(client: &Client, endpoint: &Endpoint) -> Vec<String> {
+    match tokio::time::timeout(PROBE, client.models(endpoint)).await {
+        Ok(Ok(models)) => models.into_iter().take(MODELS_MAX).collect(),
+        Ok(Err(_)) | Err(_) => vec![],
+    }
+}
+
+/// The models of the price table whose provider is configured at its own address.
+fn known(endpoints: &BTreeMap<String, Endpoint>, elsewhere: &[&str]) -> Vec<String> {
+    let at_home =
+        |provider: &str| endpoints.contains_key(provider) && !elsewhere.contains(&provider);
+    let priced = providers::pricing::models().filter(|(provider, _)| at_home(provider));
+    priced.map(|(provider, model)| format!("{provider}:{model}")).collect()
 }
 
 fn describe(default: Option<&Default>) -> String {

@@ -44,7 +44,7 @@ impl Stop {
         app.node.agenda.stop();
         let now = app.clock().now();
         let deadline = now.after(app.config.limits.drain);
-        let cut = app.directory.drain(deadline).await;
+        let cut = app.directory.drain(app.clock(), deadline).await;
         if cut > 0 {
             warn!(hosts = cut, "drain_cut: the rest goes on at the next start");
         }

@@ -103,6 +103,33 @@ impl From<ReadError> for ApiError {
     }
 }
 
+/// Type and code of a failed model call in the words of `OpenAI`'s API; none where it has no word of its own.
+pub(super) const fn words(class: Class) -> Option<(&'static str, &'static str)> {
+    match class {
+        Class::RateLimited => Some(("rate_limit_error", "rate_limit_exceeded")),
+        Class::UpstreamRateLimited => Some(("rate_limit_error", "upstream_rate_limited")),
+        Class::QuotaExhausted => Some(("insufficient_quota", "insufficient_quota")),
+        Class::ContextOverflow => Some(("invalid_request_error", "context_length_exceeded")),
+        Class::PayloadTooLarge => Some(("invalid_request_error", "payload_too_large")),
+        Class::ToolsTooMany => Some(("invalid_request_error", "array_above_max_length")),
+        Class::InvalidRequest => Some(("invalid_request_error", "invalid_request")),
+        Class::ModelNotFound => Some(("invalid_request_error", "model_not_found")),
+        Class::ContentPolicy => Some(("invalid_request_error", "content_policy_violation")),
+        Class::AuthExpired
+        | Class::AuthInvalid
+        | Class::Billing
+        | Class::Overloaded
+        | Class::ServerError
+        | Class::Timeout
+        | Class::Transport
+        | Class::Tls
+        | Class::ReplayRejected
+        | Class::StreamTruncated
+        | Class::StreamError
+        | Class::Unknown => None,
+    }
+}
+
 impl ApiError {
     /// Stored bytes that this build can not read.
     #[must_use]
@@ -117,7 +144,7 @@ impl ApiError {
     pub fn of_class(class: Class, detail: &str) -> Self {
         let said = if detail.is_empty() { "no more was said" } else { detail };
         let message = format!("the model call failed ({}): {said}", class.name());
-        let error = Self::new(Code::ProvidersExhausted, message);
+        let error = Self::new(Code::ProvidersExhausted, message).class(class);
         let status = match class {
             Class::RateLimited | Class::QuotaExhausted | Class::UpstreamRateLimited => 429,
             Class::ContextOverflow

@@ -4,6 +4,7 @@
 //! is paid for, and its journal ends as it would have.
 
 mod bound;
+mod open;
 mod reply;
 
 use crate::app::{App, place_of};
@@ -11,6 +12,7 @@ use crate::auth::Caller;
 use crate::error::{ApiError, Code};
 use crate::extract::Whole;
 use crate::front::chat::{self, Asked, Stream};
+use crate::routes::runs::start::{IDEMPOTENCY_KEY, idempotency_key};
 use crate::routes::spec::{Draft, draft};
 use actors::order::Lane;
 use axum::extract::State;
@@ -18,11 +20,13 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use events::id::{RunId, digest};
+use events::id::{RunId, SessionId, digest};
 use events::journal;
 use events::message::Message;
+use events::run::life::Life;
 use events::run::spec::{Delivery, Plane, Spec};
 use events::run::{Command, Run};
+use reply::Repeat;
 use std::sync::Arc;
 
 /// The routes of this resource.
@@ -56,33 +60,51 @@ pub async fn complete(
     })?;
     match bound::session(&headers)? {
         Some(name) => {
-            bound::complete(&app, &caller, &name, &headers, (asked, journal::hash(&body)), room)
-                .await
+            let request = bound::Request { name, asked, input_hash: journal::hash(&body), headers };
+            bound::complete(&app, &caller, request, room).await
         }
         None => {
-            let run = run_id(&app, &caller, &headers)?;
+            let (run, repeat) = run_id(&app, &caller, &headers, None).await?;
             let spec =
                 Arc::new(spec(&app, &caller, &asked, &asked.messages, journal::hash(&body))?);
             let reader = app.live.reader(run);
             let command = Command::Open { spec, session: None, grant: None };
             let order = app.order(command, caller.actor, Lane::Data);
-            let observed = app.decide::<Run>(run, order).await?;
-            reply::Reply { app, run, session: None, asked, reader, _room: room }
+            let observed =
+                app.decide::<Run>(run, order).await.map_err(|error| keyed(error, &headers))?;
+            reply::Reply { app, run, session: None, asked, repeat, reader, _room: room }
                 .send(observed)
                 .await
         }
     }
 }
 
-fn run_id(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<RunId, ApiError> {
-    match headers.get("idempotency-key") {
-        None => Ok(RunId::new(app.place(), app.entropy().draw())),
-        Some(key) => {
-            let actor = caller.actor.to_string();
-            let parts: [&[u8]; 3] = [b"piton/idempotency/chat", actor.as_bytes(), key.as_bytes()];
-            Ok(RunId::derived(place_of(digest(&parts)), &parts))
-        }
-    }
+/// A request with an idempotency key may be repeated whatever became of it.
+fn keyed(error: ApiError, headers: &HeaderMap) -> ApiError {
+    if headers.contains_key(IDEMPOTENCY_KEY) { error.keyed() } else { error }
+}
+
+/// A drawn id, or the one that the caller's idempotency key always gives; then also whether it is a repeat.
+async fn run_id(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    session: Option<SessionId>,
+) -> Result<(RunId, Repeat), ApiError> {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else {
+        let place = session.map_or_else(|| app.place(), SessionId::place);
+        return Ok((RunId::new(place, app.entropy().draw()), Repeat::First));
+    };
+    idempotency_key(key)?;
+    let (actor, session) =
+        (caller.actor.to_string(), session.map(|id| (id.place(), id.to_string())));
+    let name = session.as_ref().map_or("", |(_, name)| name);
+    let parts: [&[u8]; 4] =
+        [b"piton/idempotency/chat", actor.as_bytes(), name.as_bytes(), key.as_bytes()];
+    let place = session.as_ref().map_or_else(|| place_of(digest(&parts)), |(place, _)| *place);
+    let run = RunId::derived(place, &parts);
+    let known = app.observe::<Run>(run).await?.state.life != Life::New;
+    Ok((run, if known { Repeat::Again } else { Repeat::First }))
 }
 
 fn spec(
@@ -106,7 +128,8 @@ fn spec(
         server_tools: vec![],
         params: asked.params.clone(),
         input: input.iter().map(Message::body).collect(),
-        limits: app.run_limits(),
+        limits: app.run_limits(Plane::Model),
+        metadata: asked.metadata.clone(),
         input_hash,
     };
     draft(app, said)

@@ -89,9 +89,10 @@ pub async fn revoke(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let id = key_id(&id)?;
+    // First closed, then recorded: if this request dies in between, the key opens nothing until the next start.
+    app.verifier.remove(id);
     let order = app.order(Command::Revoke, caller.actor, Lane::Control);
     app.decide::<Key>(id, order).await?;
-    app.verifier.remove(id);
     Ok(StatusCode::NO_CONTENT)
 }
 

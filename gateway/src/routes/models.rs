@@ -34,7 +34,14 @@ pub async fn show(
     Path(model): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     match app.routing.route(Some(&model)) {
-        Ok(_routed) => Ok(Json(object(&model))),
+        Ok(routed) => {
+            let mut object = object(&model);
+            let owner = routed.route.first().map(|one| one.provider.as_str());
+            if let (Some(map), Some(owner)) = (object.as_object_mut(), owner) {
+                map.insert("owned_by".to_owned(), Value::from(owner));
+            }
+            Ok(Json(object))
+        }
         Err(error) => Err(ApiError::new(Code::ModelNotFound, error.to_string())),
     }
 }

@@ -5,8 +5,10 @@ use crate::error::{ApiError, Code};
 use actors::routing::RouteError;
 use events::message::Body;
 use events::prompt::{Catalogue, Params};
+use events::quantity::Millis;
 use events::record::{Actor, Hash};
 use events::run::spec::{Delivery, LOGIC, Limits, Plane, Spec};
+use std::collections::BTreeMap;
 
 /// What a request says; the rest comes from the node.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Draft<'a> {
     pub input: Vec<Body>,
     /// Bounds.
     pub limits: Limits,
+    /// The caller's own pairs.
+    pub metadata: BTreeMap<String, String>,
     /// Names the request.
     pub input_hash: Hash,
 }
@@ -71,18 +75,28 @@ pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
         input: draft.input,
         limits: draft.limits,
         logic: LOGIC,
+        metadata: draft.metadata,
+        seed: app.seed(),
         input_hash: draft.input_hash,
     })
 }
 
+/// The longest that a caller of a model API is kept waiting for a rate limit: clients of these give up after minutes.
+const MODEL_PLANE_WAIT_MAX: Millis = Millis(60_000);
+
 impl App {
+    fn seed(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.entropy().draw().to_le_bytes();
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
     /// Bounds of a run, from the configuration.
     #[must_use]
-    pub fn run_limits(&self) -> Limits {
-        Limits {
-            client_wait: self.config.limits.client_tool_wait,
-            recovery: self.config.retry.limits(),
-            ..Limits::default()
+    pub fn run_limits(&self, plane: Plane) -> Limits {
+        let mut recovery = self.config.retry.limits();
+        if plane == Plane::Model {
+            recovery.wait_max = recovery.wait_max.min(MODEL_PLANE_WAIT_MAX);
         }
+        Limits { client_wait: self.config.limits.client_tool_wait, recovery, ..Limits::default() }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::metric;
 use actors::task;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,11 +13,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
 use tracing::{debug, warn};
 
 /// The pause after an accept failed for want of something (files, memory) that others may give back.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a new connection may say nothing.
+const SILENCE: Duration = Duration::from_secs(30);
 /// Connections that are being told so at once; more are closed without a word.
 const REFUSALS_MAX: usize = 64;
 /// How long one that is told so may go on sending.
@@ -78,7 +82,8 @@ impl axum::serve::Listener for Bounded {
                     match Arc::clone(&self.room).try_acquire_owned() {
                         Ok(room) => {
                             metric::connected();
-                            return (Connection { stream, _room: room }, peer);
+                            let silence = Some(Box::pin(tokio::time::sleep(SILENCE)));
+                            return (Connection { stream, silence, _room: room }, peer);
                         }
                         Err(_full) => {
                             metric::refused(metric::Limit::Connections);
@@ -100,10 +105,12 @@ impl axum::serve::Listener for Bounded {
     }
 }
 
-/// A connection that holds its place.
+/// A connection that holds its place, as long as it says something soon.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
+    /// Until its first byte; a silent connection would hold its place for ever.
+    silence: Option<Pin<Box<Sleep>>>,
     _room: OwnedSemaphorePermit,
 }
 
@@ -119,7 +126,18 @@ impl AsyncRead for Connection {
         ctx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(ctx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(ctx, buf);
+        if buf.filled().len() > before {
+            self.silence = None;
+        }
+        let silence = self.silence.as_mut().map(|sleep| sleep.as_mut().poll(ctx));
+        match (&read, silence) {
+            (Poll::Pending, Some(Poll::Ready(()))) => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            (Poll::Pending | Poll::Ready(_), _) => read,
+        }
     }
 }
 

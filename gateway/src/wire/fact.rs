@@ -74,6 +74,7 @@ pub fn spec(spec: &Spec) -> Value {
             "usd": usage::dollars(spec.limits.cost_max),
             "calls": spec.limits.model_calls_max,
         },
+        "metadata": spec.metadata,
         "logic": spec.logic,
         "input_hash": spec.input_hash.to_string(),
     })

@@ -56,6 +56,7 @@ pub fn object(
         "served_by": state.served.as_ref().map(|(provider, model)| format!("{provider}:{model}")),
         "created_at": created.map(rfc3339),
         "finished_at": finished.map(rfc3339),
+        "metadata": spec.map(|spec| &spec.metadata),
         "steps": state.step,
         "model_calls": state.next_call.0,
         "tool_calls": state.next_tool.0,

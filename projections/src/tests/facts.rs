@@ -60,6 +60,8 @@ pub(crate) fn spec(project: &str, text: &str) -> Arc<Spec> {
         input: vec![said(text)],
         limits: Limits { steps_max: 6, ..Limits::default() },
         logic: LOGIC,
+        metadata: std::collections::BTreeMap::new(),
+        seed: 7,
         input_hash: Hash([1; 32]),
     })
 }

@@ -202,7 +202,17 @@ impl Journal {
         let locked: Vec<_> = self
             .sessions
             .iter()
-            .filter_map(|(id, state)| Some((*id, state.lock.clone()?, state.history())))
+            .filter_map(|(id, state)| {
+                Some((
+                    *id,
+                    state.lock.clone()?,
+                    state
+                        .messages
+                        .iter()
+                        .map(events::run::life::MessageRef::from)
+                        .collect::<Vec<_>>(),
+                ))
+            })
             .collect();
         if locked.is_empty() {
             return;

@@ -37,13 +37,13 @@ fn a_call_counts_when_it_is_settled_and_for_whom_it_was_asked() {
     let (one, two) = (served("openai", "one"), served("local", "two"));
     let usage = used(1, 2, Some(3));
     check(&[], &[]);
-    check(&[answered(0, usage)], &[(one.clone(), Settled::Answered(usage))]);
+    check(&[answered(0, usage)], &[(one.clone(), Settled::Answered(usage, Some(MicroUsd(90))))]);
     check(&[failed(0, Charge::Nothing)], &[(one.clone(), Settled::Refused)]);
     let reserved = Settled::Unknown(Some(MicroUsd(90)));
     check(&[failed(0, Charge::Reserved)], &[(one.clone(), reserved)]);
     check(&[unknown(0, Some(90))], &[(one.clone(), reserved)]);
     let given = [unknown(0, None), asked(1, 1, 1, None), answered(1, usage)];
-    check(&given, &[(one, Settled::Unknown(None)), (two, Settled::Answered(usage))]);
+    check(&given, &[(one, Settled::Unknown(None)), (two, Settled::Answered(usage, None))]);
 }
 
 #[test]

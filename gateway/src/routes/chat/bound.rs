@@ -2,16 +2,16 @@
 //! session has, and only the new tail is appended. If it does not, the client is told the first difference, or gets a
 //! session of its own when it asks for a fork.
 
-use super::reply::Reply;
+use super::reply::{Repeat, Reply};
 use super::spec;
-use crate::app::{App, place_of};
+use crate::app::{App, DECISION, place_of};
 use crate::auth::Caller;
 use crate::error::{ApiError, Code};
 use crate::front::chat::Asked;
 use crate::front::chat::history::{self, Difference, History};
 use actors::live::Reader;
 use actors::order::{Lane, Observed};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use events::id::{RunId, SessionId, digest};
 use events::message::{Body, Message, Role};
@@ -19,6 +19,7 @@ use events::record::Hash;
 use events::run::{self, Run};
 use events::session::{Command, OnBusy, Session, State};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Characters of a session's name.
@@ -50,48 +51,37 @@ fn wants_fork(headers: &HeaderMap) -> bool {
     headers.get("x-piton-history").and_then(|value| value.to_str().ok()) == Some("fork")
 }
 
+/// What a client asks of a session.
+pub(super) struct Request {
+    /// The session, as the client names it.
+    pub(super) name: String,
+    /// What is asked.
+    pub(super) asked: Asked,
+    /// Names the request's bytes.
+    pub(super) input_hash: Hash,
+    /// The rest of the request.
+    pub(super) headers: HeaderMap,
+}
+
 pub(super) async fn complete(
     app: &App,
     caller: &Caller,
-    name: &str,
-    headers: &HeaderMap,
-    (asked, input_hash): (Asked, Hash),
+    request: Request,
     room: OwnedSemaphorePermit,
 ) -> Result<Response, ApiError> {
-    let mut id = session_id(caller, name);
+    let mut id = session_id(caller, &request.name);
     for _ in 0..TRIES_MAX {
         let seen = app.observe::<Session>(id).await?;
-        if let Some(taken) = resume(app, caller, &seen.state, &asked).await? {
-            return follow(app, id, taken, asked, room).await;
-        }
-        let tail_from = match history::compare(&messages(&seen.state.messages)?, &asked.messages) {
-            History::Continues { tail_from } => tail_from,
-            History::Differs { at, .. } if wants_fork(headers) => {
-                id = fork(app, caller, (id, &seen.state), at).await?;
-                continue;
-            }
-            History::Differs { at, why } => return Err(mismatch(id, at, &why)),
+        let taken = match repeated(app, caller, (id, &seen.state), &request).await? {
+            Some(again) => Step::Follow(again, Repeat::Again),
+            None => step(app, caller, (id, &seen.state), &request).await?,
         };
-        let input = asked.messages.get(tail_from..).unwrap_or_default();
-        if input.is_empty() {
-            let why = format!(
-                "session {id} already has all {tail_from} messages: send a new one at the end"
-            );
-            return Err(ApiError::new(Code::InvalidRequest, why).param("messages"));
-        }
-        let run = RunId::new(id.place(), app.entropy().draw());
-        let reader = app.live.reader(run);
-        let spec = Arc::new(spec(app, caller, &asked, input, input_hash)?);
-        let count = u32::try_from(seen.state.messages.len()).unwrap_or(u32::MAX);
-        let command = Command::Submit { run, spec, on_busy: OnBusy::Queue, seen: Some(count) };
-        let order = app.order(command, caller.actor, Lane::Data);
-        match app.bus.decide::<Session>(id, order).await? {
-            Ok(_taken) => {
-                let observed = app.observe::<Run>(run).await?;
-                return follow(app, id, (run, observed, reader), asked, room).await;
+        match taken {
+            Step::Follow(taken, repeat) => {
+                return follow(app, id, taken, (request.asked, repeat), room).await;
             }
-            Err(events::session::Refusal::HistoryMoved { .. }) => (),
-            Err(refusal) => return Err(refusal.into()),
+            Step::Fork(fork) => id = fork,
+            Step::Again => (),
         }
     }
     let why = format!(
@@ -100,71 +90,203 @@ pub(super) async fn complete(
     Err(ApiError::new(Code::SessionBusy, why))
 }
 
+/// What one look at the session came to.
+enum Step {
+    /// A run answers the request.
+    Follow(Taken, Repeat),
+    /// It goes on in a session of its own.
+    Fork(SessionId),
+    /// The session moved: look again.
+    Again,
+}
+
 type Taken = (RunId, Observed<Run>, Reader);
+
+/// The request continues what the session has, answers what its run is held for, or does not fit.
+async fn step(
+    app: &App,
+    caller: &Caller,
+    (id, session): (SessionId, &State),
+    request: &Request,
+) -> Result<Step, ApiError> {
+    let asked = &request.asked;
+    let held = held(app, session).await?;
+    if let Some((run, observed)) = &held
+        && goes_on(app, &observed.state, asked)
+        && let Some(results) = results(session, &observed.state, asked)?
+    {
+        return answer(app, caller, *run, results)
+            .await
+            .map(|taken| Step::Follow(taken, Repeat::First));
+    }
+    let tail_from = match history::compare(&messages(&session.messages)?, &asked.messages) {
+        History::Continues { tail_from } => tail_from,
+        History::Differs { at, .. } if wants_fork(&request.headers) => {
+            return fork(app, caller, (id, session), at).await.map(Step::Fork);
+        }
+        History::Differs { at, why } => return Err(mismatch(id, at, &why)),
+    };
+    let input = asked.messages.get(tail_from..).unwrap_or_default();
+    if input.is_empty() {
+        let why =
+            format!("session {id} already has all {tail_from} messages: send a new one at the end");
+        return Err(ApiError::new(Code::InvalidRequest, why).param("messages"));
+    }
+    if let Some((run, _)) = held {
+        // The caller goes on without the results that its run waits for.
+        let order = app.order(run::Command::ClientGone, caller.actor, Lane::Control);
+        app.decide::<Run>(run, order).await?;
+        released(app, id, run).await?;
+        return Ok(Step::Again);
+    }
+    submit(app, caller, (id, session), request, input).await
+}
+
+async fn submit(
+    app: &App,
+    caller: &Caller,
+    (id, session): (SessionId, &State),
+    request: &Request,
+    input: &[Message],
+) -> Result<Step, ApiError> {
+    let (run, repeat) = super::run_id(app, caller, &request.headers, Some(id)).await?;
+    let reader = app.live.reader(run);
+    let spec = Arc::new(spec(app, caller, &request.asked, input, request.input_hash)?);
+    let count = u32::try_from(session.messages.len()).unwrap_or(u32::MAX);
+    // What another request has in flight will be part of the conversation: this one was written without it.
+    let command = Command::Submit { run, spec, on_busy: OnBusy::Reject, seen: Some(count) };
+    let order = app.order(command, caller.actor, Lane::Data);
+    match app.bus.decide::<Session>(id, order).await? {
+        // From here on the work is done whatever becomes of this request.
+        Ok(_taken) => match app.observe::<Run>(run).await {
+            Ok(observed) => Ok(Step::Follow((run, observed, reader), repeat)),
+            Err(error) => Err(ApiError::new(Code::Lost, error.to_string()).run(run)),
+        },
+        Err(events::session::Refusal::HistoryMoved { .. }) => Ok(Step::Again),
+        Err(events::session::Refusal::Busy) => busy(app, caller, id, request).await,
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+/// Somebody was quicker. If it was this very request, its run answers; if that run is over, its end is on the way into
+/// the session; else the caller is told.
+async fn busy(
+    app: &App,
+    caller: &Caller,
+    id: SessionId,
+    request: &Request,
+) -> Result<Step, ApiError> {
+    let session = app.observe::<Session>(id).await?.state;
+    if let Some(taken) = repeated(app, caller, (id, &session), request).await? {
+        return Ok(Step::Follow(taken, Repeat::Again));
+    }
+    let Some(lock) = &session.lock else { return Ok(Step::Again) };
+    let observed = app.observe::<Run>(lock.run).await?;
+    if observed.state.ended().is_none() {
+        return Err(events::session::Refusal::Busy.into());
+    }
+    released(app, id, lock.run).await?;
+    Ok(Step::Again)
+}
 
 async fn follow(
     app: &App,
     id: SessionId,
     (run, observed, reader): Taken,
-    asked: Asked,
+    (asked, repeat): (Asked, Repeat),
     room: OwnedSemaphorePermit,
 ) -> Result<Response, ApiError> {
-    let reply = Reply { app: app.clone(), run, session: Some(id), asked, reader, _room: room };
-    let mut response = reply.send(observed).await?;
-    if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
-        response.headers_mut().insert("x-piton-session-id", value);
-    }
-    Ok(response)
+    let reply =
+        Reply { app: app.clone(), run, session: Some(id), asked, repeat, reader, _room: room };
+    reply.send(observed).await
 }
 
-/// A run of the session that waits for the caller's tools is given their results; if the caller goes on without them,
-/// it is ended first.
-async fn resume(
+/// A request that was sent before, as clients do when they lost an answer: by its idempotency key, or because it is,
+/// byte for byte, the one that is at work or made the newest turn. It is answered by that run.
+async fn repeated(
     app: &App,
     caller: &Caller,
-    session: &State,
-    asked: &Asked,
+    (id, session): (SessionId, &State),
+    request: &Request,
 ) -> Result<Option<Taken>, ApiError> {
+    let keyed = match super::run_id(app, caller, &request.headers, Some(id)).await? {
+        (run, Repeat::Again) => Some(run),
+        (_, Repeat::First) => None,
+    };
+    let at_work = session.lock.as_ref().map(|lock| lock.run);
+    for run in [keyed, at_work, session.ended.back().copied()].into_iter().flatten() {
+        let observed = app.observe::<Run>(run).await?;
+        let is_same =
+            observed.state.spec.as_ref().is_some_and(|spec| spec.input_hash == request.input_hash);
+        if is_same {
+            return Ok(Some((run, observed, app.live.reader(run))));
+        }
+        if keyed == Some(run) {
+            return Err(run::Refusal::OtherInput.into());
+        }
+    }
+    Ok(None)
+}
+
+/// The session's run that waits for the caller's tools.
+async fn held(app: &App, session: &State) -> Result<Option<(RunId, Observed<Run>)>, ApiError> {
     let Some(lock) = &session.lock else { return Ok(None) };
     let observed = app.observe::<Run>(lock.run).await?;
-    if observed.state.held.is_none() {
+    Ok(observed.state.held.is_some().then_some((lock.run, observed)))
+}
+
+/// Whether the request wants the same model to go on in the same way; otherwise it is a run of its own, over the same
+/// messages.
+fn goes_on(app: &App, run: &run::State, asked: &Asked) -> bool {
+    let routed = app.routing.route(Some(&asked.model)).map(|routed| routed.route);
+    run.spec.as_ref().is_some_and(|spec| {
+        spec.params == asked.params
+            && spec.tools == asked.tools
+            && routed.as_ref() == Ok(&spec.route)
+    })
+}
+
+/// The results of the caller's tools, if that is what the request adds to what was said.
+fn results<'a>(
+    session: &State,
+    run: &run::State,
+    asked: &'a Asked,
+) -> Result<Option<&'a [Message]>, ApiError> {
+    let said: Vec<Body> = session.messages.iter().chain(&run.transcript).cloned().collect();
+    let History::Continues { tail_from } = history::compare(&messages(&said)?, &asked.messages)
+    else {
         return Ok(None);
-    }
-    let said: Vec<Body> =
-        session.messages.iter().chain(&observed.state.transcript).cloned().collect();
-    let results = match history::compare(&messages(&said)?, &asked.messages) {
-        History::Continues { tail_from } => asked.messages.get(tail_from..).unwrap_or_default(),
-        History::Differs { .. } => &[],
     };
-    if results.is_empty() || results.iter().any(|message| message.role != Role::Tool) {
-        let order = app.order(run::Command::ClientGone, caller.actor, Lane::Control);
-        app.decide::<Run>(lock.run, order).await?;
-        released(app, session, lock.run).await?;
-        return Ok(None);
-    }
-    let mut reader = app.live.reader(lock.run);
+    let tail = asked.messages.get(tail_from..).unwrap_or_default();
+    let is_results = !tail.is_empty() && tail.iter().all(|message| message.role == Role::Tool);
+    Ok(is_results.then_some(tail))
+}
+
+async fn answer(
+    app: &App,
+    caller: &Caller,
+    run: RunId,
+    results: &[Message],
+) -> Result<Taken, ApiError> {
+    let mut reader = app.live.reader(run);
     // What came before the calls has been sent with them.
     let _sent = reader.take();
     let command =
         run::Command::ClientAnswer { results: results.iter().map(Message::body).collect() };
     let order = app.order(command, caller.actor, Lane::Data);
-    let observed = app.decide::<Run>(lock.run, order).await?;
-    Ok(Some((lock.run, observed, reader)))
+    Ok((run, app.decide::<Run>(run, order).await?, reader))
 }
 
 /// Waits until the session has taken the run's end, so that what is compared next is what it has.
-async fn released(app: &App, session: &State, run: RunId) -> Result<(), ApiError> {
-    let id = session.lock.as_ref().filter(|lock| lock.run == run).map(|lock| lock.run);
-    let observed = app.observe::<Run>(run).await?;
-    let (Some(_), Some(session)) = (id, observed.state.session) else { return Ok(()) };
-    let mut beliefs = app.directory.sessions.watch(session).await?;
+async fn released(app: &App, id: SessionId, run: RunId) -> Result<(), ApiError> {
+    let mut beliefs = app.directory.sessions.watch(id).await?;
     let free = |observed: &Observed<Session>| {
         observed.state.lock.as_ref().is_none_or(|lock| lock.run != run)
     };
     let wait = beliefs.wait_for(free);
-    match tokio::time::timeout(std::time::Duration::from_millis(crate::app::DECISION.0), wait).await
-    {
-        Ok(_free) => Ok(()),
+    match tokio::time::timeout(Duration::from_millis(DECISION.0), wait).await {
+        // A host that went away is looked at again by the caller.
+        Ok(_free_or_gone) => Ok(()),
         Err(_late) => Err(actors::order::NoDecision::TimedOut.into()),
     }
 }

@@ -1,29 +1,34 @@
 //! The answer to a chat completion: whole, or as it comes. A stream ends in one of three honest ways: done,
 //! incomplete with its reason, or an error in so many words.
 
+use super::open::Open;
 use crate::app::App;
 use crate::error::{ApiError, Code};
 use crate::front::chat::answer::{Finish, Head, whole};
 use crate::front::chat::frames::Frames;
-use crate::front::chat::problem::Problem;
 use crate::front::chat::{Asked, Stream, UsageChunk};
 use crate::stream::sse;
 use crate::wire::usage::dollars;
-use actors::live::{Found, Reader};
+use actors::live::Reader;
 use actors::order::Observed;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
 use events::id::{RunId, SessionId};
 use events::message::{Message, Role};
 use events::run::life::{Finished, Outcome, Reason};
 use events::run::step::Stop;
 use events::run::{Run, State};
 use futures_util::stream;
-use providers::Delta as Piece;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+
+/// Whether a request was sent before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    First,
+    Again,
+}
 
 /// One request that waits for its run.
 pub(super) struct Reply {
@@ -31,13 +36,14 @@ pub(super) struct Reply {
     pub(super) run: RunId,
     pub(super) session: Option<SessionId>,
     pub(super) asked: Asked,
+    pub(super) repeat: Repeat,
     pub(super) reader: Reader,
     /// Held until the answer is complete.
     pub(super) _room: OwnedSemaphorePermit,
 }
 
 /// What the caller waits for: the run's end, or that it is held for the caller's own tools.
-fn is_answered(state: &State) -> bool {
+pub(super) fn is_answered(state: &State) -> bool {
     state.ended().is_some() || state.held.is_some()
 }
 
@@ -45,8 +51,9 @@ impl Reply {
     pub(super) async fn send(self, observed: Observed<Run>) -> Result<Response, ApiError> {
         match self.asked.stream {
             Stream::Whole => {
-                let mut wait = Wait { app: self.app.clone(), run: self.run, beliefs: None };
-                let observed = wait.answered(observed).await?;
+                let run = self.run;
+                let mut wait = Wait { app: self.app.clone(), run, beliefs: None };
+                let observed = wait.answered(observed).await.map_err(|error| error.run(run))?;
                 self.whole(&observed.state)
             }
             Stream::Events { usage } => self.stream(observed, usage).await,
@@ -58,11 +65,13 @@ impl Reply {
     }
 
     fn whole(&self, state: &State) -> Result<Response, ApiError> {
-        let (message, finish) = answer(state)?;
+        let (message, finish) = answer(state).map_err(|error| error.run(self.run))?;
         let body = whole(&self.head(), &message, finish, &state.usage);
         let mut response = ([(header::CONTENT_TYPE, "application/json")], body).into_response();
         self.provenance(response.headers_mut(), state);
-        if let Value::Number(cost) = dollars(state.total.cost) {
+        // What this request cost, if all of it is known; a run that was held has answered others before.
+        let cost = if state.total.is_lower_bound() { None } else { state.usage.cost };
+        if let Value::Number(cost) = dollars(cost) {
             set(response.headers_mut(), "x-piton-cost-usd", &cost.to_string());
         }
         Ok(response)
@@ -70,6 +79,9 @@ impl Reply {
 
     fn provenance(&self, headers: &mut HeaderMap, state: &State) {
         set(headers, "x-piton-run-id", &self.run.to_string());
+        if self.repeat == Repeat::Again {
+            set(headers, "idempotency-replayed", "true");
+        }
         let served = state.served.as_ref().map(|(provider, model)| format!("{provider}:{model}"));
         let primary = || {
             state
@@ -100,7 +112,7 @@ impl Reply {
                 break found;
             }
             if is_answered(&newest.state) {
-                answer(&newest.state)?;
+                answer(&newest.state).map_err(|error| error.run(self.run))?;
                 break vec![];
             }
             newest = wait.change(&mut self.reader, newest).await?;
@@ -108,14 +120,7 @@ impl Reply {
         let mut headers = HeaderMap::new();
         self.provenance(&mut headers, &newest.state);
         let frames = Frames::new(&self.head(), usage);
-        let open = Open {
-            reply: self,
-            wait,
-            newest,
-            frames: Some(frames),
-            said: Said::Nothing,
-            found: first,
-        };
+        let open = Open::new(self, wait, newest, frames, first);
         let body = stream::unfold(open, |mut open| async move {
             let bytes = open.next().await?;
             Some((Ok::<_, std::convert::Infallible>(bytes), open))
@@ -132,7 +137,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 }
 
 /// The message and how it stopped, or what the caller is told instead.
-fn answer(state: &State) -> Result<(Message, Finish), ApiError> {
+pub(super) fn answer(state: &State) -> Result<(Message, Finish), ApiError> {
     if let Some(end) = state.ended().filter(|end| end.outcome != Outcome::Completed) {
         return Err(failure(end));
     }
@@ -172,7 +177,7 @@ fn failure(end: &Finished) -> ApiError {
 }
 
 /// Follows a run's beliefs.
-struct Wait {
+pub(super) struct Wait {
     app: App,
     run: RunId,
     beliefs: Option<watch::Receiver<Observed<Run>>>,
@@ -208,7 +213,7 @@ impl Wait {
     }
 
     /// Waits for a piece or a belief, whichever comes first.
-    async fn change(
+    pub(super) async fn change(
         &mut self,
         reader: &mut Reader,
         seen: Observed<Run>,
@@ -227,113 +232,5 @@ impl Wait {
         }
         self.beliefs = None;
         self.app.observe::<Run>(self.run).await
-    }
-}
-
-/// What has gone out so far.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Nothing,
-    Opened,
-    Something,
-}
-
-struct Open {
-    reply: Reply,
-    wait: Wait,
-    newest: Observed<Run>,
-    /// Taken by the last frame.
-    frames: Option<Frames>,
-    said: Said,
-    found: Vec<Found>,
-}
-
-impl Open {
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            let mut out = BytesMut::new();
-            let frames = self.frames.as_mut()?;
-            if self.said == Said::Nothing {
-                out.extend_from_slice(&frames.open());
-                self.said = Said::Opened;
-            }
-            for found in std::mem::take(&mut self.found) {
-                // A gap can only be if this reader was slower than a megabyte of text: the stream can not be honest then.
-                let Found::Delta(delta) = found else { return Some(self.fail(&lagged())) };
-                let bytes = frame(frames, &delta.piece);
-                if !bytes.is_empty() {
-                    self.said = Said::Something;
-                    out.extend_from_slice(&bytes);
-                }
-            }
-            if !out.is_empty() {
-                return Some(out.freeze());
-            }
-            if let Some(last) = self.end() {
-                return Some(last);
-            }
-            if let Err(error) = self.wait().await {
-                return Some(self.fail(&error));
-            }
-            self.found = self.reply.reader.take();
-        }
-    }
-
-    async fn wait(&mut self) -> Result<(), ApiError> {
-        let seen = self.newest.clone();
-        self.newest = self.wait.change(&mut self.reply.reader, seen).await?;
-        Ok(())
-    }
-
-    /// The last frames, once the run has answered and every piece has gone out.
-    fn end(&mut self) -> Option<Bytes> {
-        if !is_answered(&self.newest.state) {
-            return None;
-        }
-        self.found = self.reply.reader.take();
-        if !self.found.is_empty() {
-            return None;
-        }
-        match answer(&self.newest.state) {
-            Ok((message, finish)) => {
-                let mut frames = self.frames.take()?;
-                let mut out = BytesMut::new();
-                if self.said != Said::Something {
-                    out.extend_from_slice(&frames.said(&message));
-                }
-                out.extend_from_slice(&frames.finish(finish, &self.newest.state.usage));
-                Some(out.freeze())
-            }
-            Err(error) => Some(self.fail(&error)),
-        }
-    }
-
-    fn fail(&mut self, error: &ApiError) -> Bytes {
-        let Some(frames) = self.frames.take() else { return Bytes::new() };
-        let code = error.code();
-        frames.fail(&Problem {
-            message: error.message(),
-            kind: code.kind(),
-            param: None,
-            code: Some(code.name()),
-        })
-    }
-}
-
-fn lagged() -> ApiError {
-    ApiError::new(
-        Code::Lost,
-        "the reader was too slow for the answer's text: read the run's answer instead".to_owned(),
-    )
-}
-
-fn frame(frames: &mut Frames, piece: &Piece) -> Bytes {
-    match piece {
-        Piece::Text(text) => frames.text(text),
-        Piece::Refusal(text) => frames.refusal(text),
-        // This API has no place for it.
-        Piece::Reasoning(_) => Bytes::new(),
-        Piece::ToolCallStarted { index, id, name } => frames.call(*index, id, name),
-        Piece::ToolCallArguments { index, fragment } => frames.arguments(*index, fragment),
     }
 }

@@ -118,7 +118,13 @@ struct Follow {
     app: App,
     id: RunId,
     cursor: Cursor,
+    /// Up to where the journal was read; it begins at the start, for a place says neither step nor call.
+    read: Version,
     step: u32,
+    /// The call that is open there.
+    open: Option<CallNo>,
+    /// Whether all of the journal was read.
+    is_level: bool,
     reader: Reader,
     /// Pieces that were read and whose turn has not come.
     waiting: VecDeque<Found>,
@@ -133,7 +139,10 @@ impl Follow {
             app,
             id,
             cursor,
+            read: Version::EMPTY,
             step: 0,
+            open: None,
+            is_level: false,
             reader,
             waiting: VecDeque::new(),
             beliefs: None,
@@ -174,13 +183,16 @@ impl Follow {
         if let Some(beliefs) = &mut self.beliefs {
             beliefs.mark_unchanged();
         }
-        let page = self.app.store().read(&Run::stream(&self.id), self.cursor.version, PAGE).await?;
+        let page = self.app.store().read(&Run::stream(&self.id), self.read, PAGE).await?;
+        self.is_level = page.len() < PAGE;
+        // Taken after the log was read: what belongs to a call that closes later waits for its turn.
         self.waiting.extend(self.reader.take());
         for recorded in page {
             self.commit(out, &recorded).await?;
+            self.read = recorded.commit.last_version();
         }
-        if !self.is_over {
-            self.deltas(out, None);
+        if !self.is_over && self.is_level {
+            self.deltas(out);
         }
         Ok(())
     }
@@ -190,15 +202,13 @@ impl Follow {
             let bytes = self.app.store().payload(entry).await?;
             let event =
                 Event::decode(entry.kind, entry.schema, &bytes).map_err(ApiError::unreadable)?;
-            if let Event::ModelAsked(asked) = &event {
-                self.step = asked.step;
+            let behind = version <= self.cursor.version.0;
+            if event.closes().is_some() && !behind {
+                self.deltas(out);
             }
-            // Part of a commit may be behind the cursor; its events still say which step this is.
-            if version <= self.cursor.version.0 {
+            self.now(&event);
+            if behind {
                 continue;
-            }
-            if let Some(call) = event.closes() {
-                self.deltas(out, Some(call));
             }
             if let Some(discarded) = live::discarded(&event, self.step) {
                 put(out, None, "message.discarded", &discarded);
@@ -218,20 +228,29 @@ impl Follow {
         Ok(live::end(&data, &observed.state))
     }
 
-    /// Writes the pieces whose turn it is: those of a call that just closed, or of whichever is open.
-    fn deltas(&mut self, out: &mut BytesMut, closed: Option<CallNo>) {
-        while let Some(found) = self.waiting.front() {
-            let is_due = match (found, closed) {
-                (Found::Delta(delta), Some(closed)) => delta.call <= closed,
-                (Found::Delta(_) | Found::Gap(_), None) | (Found::Gap(_), Some(_)) => true,
-            };
-            if !is_due {
-                return;
-            }
-            match self.waiting.pop_front() {
-                Some(Found::Delta(delta)) => {
+    /// Which call is open after an event.
+    fn now(&mut self, event: &Event) {
+        if let Event::ModelAsked(asked) = event {
+            (self.step, self.open) = (asked.step, Some(asked.call));
+        }
+        if event.closes().is_some() {
+            self.open = None;
+        }
+    }
+
+    /// Writes the pieces of the open call. Those of earlier ones are told by their own events; those of later ones
+    /// wait for theirs.
+    fn deltas(&mut self, out: &mut BytesMut) {
+        let Some(open) = self.open else { return };
+        while let Some(found) = self.waiting.pop_front() {
+            match found {
+                Found::Delta(delta) if delta.call > open => {
+                    self.waiting.push_front(Found::Delta(delta));
+                    return;
+                }
+                Found::Delta(delta) => {
                     let place = (delta.call, delta.number);
-                    if self.cursor.delta.is_some_and(|seen| place <= seen) {
+                    if delta.call < open || self.cursor.delta.is_some_and(|seen| place <= seen) {
                         continue;
                     }
                     self.cursor.delta = Some(place);
@@ -239,16 +258,18 @@ impl Follow {
                     let (name, data) = live::delta(&delta);
                     put(out, Some(&id), name, &data);
                 }
-                Some(Found::Gap(dropped)) => {
-                    put(out, None, "message.gap", &json!({"dropped": dropped}));
-                }
-                None => return,
+                // Before a reader's own place it is no news.
+                Found::Gap(_) if self.cursor.delta.is_some() => (),
+                Found::Gap(dropped) => put(out, None, "message.gap", &json!({"dropped": dropped})),
             }
         }
     }
 
     /// Waits for something new; the bytes of a keep-alive if nothing came, `None` when the node stops.
     async fn wait(&mut self) -> Option<Option<Bytes>> {
+        if !self.is_level {
+            return Some(None);
+        }
         if self.beliefs.is_none() {
             // A host that has just been asked may already be further than the page that was read: look again.
             self.beliefs = self.app.directory.runs.watch(self.id).await.ok();
@@ -259,7 +280,10 @@ impl Follow {
         if let Some(beliefs) = &self.beliefs {
             let newest = beliefs.borrow();
             // Whoever resumes behind the last event of a run that is over has nothing to wait for.
-            if newest.state.ended().is_some() && self.cursor.version >= newest.version {
+            if self.is_level
+                && newest.state.ended().is_some()
+                && self.cursor.version >= newest.version
+            {
                 return None;
             }
         }

@@ -19,12 +19,14 @@ use events::prompt::Params;
 use events::quantity::{MicroUsd, Tokens};
 use events::run::life::Life;
 use events::run::spec::{Delivery, Plane, Spec};
-use events::run::{Command, Run};
+use events::run::{Command, Refusal, Run};
 use events::session::{self, Session};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The header by which a repeat is known.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Bytes of an `Idempotency-Key`; it only has to be unique.
 const IDEMPOTENCY_KEY_MAX: usize = 255;
 /// Steps that a caller may ask for; a run is bounded whatever is asked.
@@ -104,10 +106,12 @@ pub async fn start(
     let (run, repeat) = run_id(&app, &caller, &headers, session)?;
     let on_busy = asked.on_busy;
     let spec = Arc::new(spec(&app, &caller, asked, &body)?);
-    let replayed = repeat && is_known(&app, run).await?;
-    let observed = match session {
-        None => open(&app, &caller, run, &spec).await?,
-        Some(session) => submit(&app, &caller, (session, run), &spec, on_busy).await?,
+    let known = if repeat { known(&app, run).await? } else { None };
+    let replayed = known.is_some();
+    let observed = match (known, session) {
+        (Some(observed), _) => same(observed, &spec)?,
+        (None, None) => open(&app, &caller, run, &spec).await?,
+        (None, Some(session)) => submit(&app, &caller, (session, run), &spec, on_busy).await?,
     };
     let mut response =
         (StatusCode::ACCEPTED, Json(object(&app, run, &observed).await?)).into_response();
@@ -124,9 +128,28 @@ fn session_id(text: &str) -> Result<SessionId, ApiError> {
     text.parse().map_err(|error: events::id::NotAnId| bad(format!("session_id: {error}")))
 }
 
-async fn is_known(app: &App, run: RunId) -> Result<bool, ApiError> {
+async fn known(app: &App, run: RunId) -> Result<Option<Observed<Run>>, ApiError> {
     let observed = app.observe::<Run>(run).await?;
-    Ok(observed.state.life != Life::New)
+    Ok((observed.state.life != Life::New).then_some(observed))
+}
+
+/// A repeat gets what the first request made, if it asks for the same.
+fn same(observed: Observed<Run>, spec: &Spec) -> Result<Observed<Run>, ApiError> {
+    let is_same =
+        observed.state.spec.as_ref().is_some_and(|frozen| frozen.input_hash == spec.input_hash);
+    if is_same { Ok(observed) } else { Err(Refusal::OtherInput.into()) }
+}
+
+/// Checks a key that a caller made up.
+///
+/// # Errors
+///
+/// 400 for an empty or a long one.
+pub fn idempotency_key(key: &HeaderValue) -> Result<(), ApiError> {
+    if key.is_empty() || key.len() > IDEMPOTENCY_KEY_MAX {
+        return Err(bad(format!("Idempotency-Key must have 1 to {IDEMPOTENCY_KEY_MAX} bytes")));
+    }
+    Ok(())
 }
 
 /// A drawn id, or the one that the caller's idempotency key always gives; then also that it may be a repeat.
@@ -136,13 +159,11 @@ fn run_id(
     headers: &HeaderMap,
     session: Option<SessionId>,
 ) -> Result<(RunId, bool), ApiError> {
-    let Some(key) = headers.get("idempotency-key") else {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else {
         let place = session.map_or_else(|| app.place(), SessionId::place);
         return Ok((RunId::new(place, app.entropy().draw()), false));
     };
-    if key.is_empty() || key.len() > IDEMPOTENCY_KEY_MAX {
-        return Err(bad(format!("Idempotency-Key must have 1 to {IDEMPOTENCY_KEY_MAX} bytes")));
-    }
+    idempotency_key(key)?;
     let actor = caller.actor.to_string();
     let parts: [&[u8]; 3] = [b"piton/idempotency", actor.as_bytes(), key.as_bytes()];
     let place = session.map_or_else(|| place_of(digest(&parts)), SessionId::place);
@@ -167,8 +188,11 @@ fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, A
             "metadata.{name}: names have at most {name_max} bytes, values at most {value_max}"
         )));
     }
-    let mut limits = app.run_limits();
-    limits.steps_max = asked.max_steps.unwrap_or(limits.steps_max).clamp(1, STEPS_MAX);
+    let mut limits = app.run_limits(Plane::Run);
+    limits.steps_max = asked.max_steps.unwrap_or(limits.steps_max);
+    if !(1..=STEPS_MAX).contains(&limits.steps_max) {
+        return Err(bad(format!("max_steps: give 1 to {STEPS_MAX}")));
+    }
     limits.model_calls_max = asked.budget.calls;
     limits.cost_max = asked.budget.usd.map(micro_usd).transpose()?;
     let said = Draft {
@@ -185,6 +209,7 @@ fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, A
         },
         input,
         limits,
+        metadata: asked.metadata,
         input_hash: journal::hash(body),
     };
     draft(app, said)
@@ -251,7 +276,9 @@ async fn submit(
     let command = session::Command::Submit { run, spec: Arc::clone(spec), on_busy, seen: None };
     let order = app.order(command, caller.actor, Lane::Data);
     app.decide::<Session>(session, order).await?;
+    // From here on the work is done whatever becomes of this request.
     let command = Command::Open { spec: Arc::clone(spec), session: Some(session), grant: None };
     let order = app.order(command, caller.actor, Lane::Data);
-    app.decide::<Run>(run, order).await
+    let opened = app.decide::<Run>(run, order).await;
+    opened.map_err(|error| ApiError::new(Code::Lost, error.to_string()).run(run))
 }

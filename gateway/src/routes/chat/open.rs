@@ -1,0 +1,160 @@
+//! A stream that has begun: pieces as frames, a comment when nothing comes, and an honest end.
+
+use super::reply::{Reply, Wait, answer, is_answered};
+use crate::error::{ApiError, Code};
+use crate::front::chat::frames::Frames;
+use crate::front::chat::problem::Problem;
+use crate::stream::sse;
+use actors::live::Found;
+use actors::order::Observed;
+use bytes::{Bytes, BytesMut};
+use events::run::Run;
+use events::run::step::CallNo;
+use providers::Delta as Piece;
+
+/// What has gone out so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// Not even who speaks.
+    Nothing,
+    /// Who speaks.
+    Opened,
+    /// Pieces of this call; those of another one can not follow.
+    Of(CallNo),
+    /// The beginning was dropped before anybody read it: the message goes out whole, at the end.
+    Late,
+}
+
+/// A stream that has begun.
+pub(super) struct Open {
+    reply: Reply,
+    wait: Wait,
+    newest: Observed<Run>,
+    /// Taken by the last frame.
+    frames: Option<Frames>,
+    said: Said,
+    found: Vec<Found>,
+}
+
+impl Open {
+    pub(super) const fn new(
+        reply: Reply,
+        wait: Wait,
+        newest: Observed<Run>,
+        frames: Frames,
+        found: Vec<Found>,
+    ) -> Self {
+        Self { reply, wait, newest, frames: Some(frames), said: Said::Nothing, found }
+    }
+
+    /// The next bytes to send; `None` after the last ones.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let mut out = BytesMut::new();
+            if let Err(error) = self.pieces(&mut out) {
+                out.extend_from_slice(&self.fail(&error));
+            }
+            if !out.is_empty() {
+                return Some(out.freeze());
+            }
+            // A stream that has had its last frame has no writer any more.
+            self.frames.as_ref()?;
+            if is_answered(&self.newest.state) {
+                self.found = self.reply.reader.take();
+                if self.found.is_empty() {
+                    return Some(self.end());
+                }
+                continue;
+            }
+            match self.wait().await {
+                Ok(true) => self.found = self.reply.reader.take(),
+                Ok(false) => return Some(sse::keep_alive()),
+                Err(error) => return Some(self.fail(&error)),
+            }
+        }
+    }
+
+    /// Renders what was found.
+    fn pieces(&mut self, out: &mut BytesMut) -> Result<(), ApiError> {
+        let Some(frames) = self.frames.as_mut() else { return Ok(()) };
+        if self.said == Said::Nothing {
+            out.extend_from_slice(&frames.open());
+            self.said = Said::Opened;
+        }
+        for found in std::mem::take(&mut self.found) {
+            match (&found, self.said) {
+                (_, Said::Late) => (),
+                (Found::Gap(_), Said::Nothing | Said::Opened) => self.said = Said::Late,
+                (Found::Gap(_), Said::Of(_)) => return Err(lagged()),
+                (Found::Delta(delta), Said::Of(call)) if delta.call != call => {
+                    return Err(begun_again());
+                }
+                (Found::Delta(delta), Said::Nothing | Said::Opened | Said::Of(_)) => {
+                    let bytes = frame(frames, &delta.piece);
+                    if !bytes.is_empty() {
+                        self.said = Said::Of(delta.call);
+                        out.extend_from_slice(&bytes);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something new; false when nothing came for a while.
+    async fn wait(&mut self) -> Result<bool, ApiError> {
+        let seen = self.newest.clone();
+        let change = self.wait.change(&mut self.reply.reader, seen);
+        match tokio::time::timeout(sse::KEEP_ALIVE_EVERY, change).await {
+            Ok(newest) => {
+                self.newest = newest?;
+                Ok(true)
+            }
+            Err(_quiet) => Ok(false),
+        }
+    }
+
+    /// The last frames, once the run has answered and every piece has gone out.
+    fn end(&mut self) -> Bytes {
+        match answer(&self.newest.state) {
+            Ok((message, finish)) => {
+                let Some(mut frames) = self.frames.take() else { return Bytes::new() };
+                let mut out = BytesMut::new();
+                if !matches!(self.said, Said::Of(_)) {
+                    out.extend_from_slice(&frames.said(&message));
+                }
+                out.extend_from_slice(&frames.finish(finish, &self.newest.state.usage));
+                out.freeze()
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    fn fail(&mut self, error: &ApiError) -> Bytes {
+        let Some(frames) = self.frames.take() else { return Bytes::new() };
+        let (kind, code) = error.words();
+        frames.fail(&Problem { message: error.message(), kind, param: None, code: Some(code) })
+    }
+}
+
+fn lagged() -> ApiError {
+    let why = "the reader was too slow for the answer's text: read the run's answer instead";
+    ApiError::new(Code::Lost, why)
+}
+
+fn begun_again() -> ApiError {
+    let why =
+        "the answer was lost in the middle and is asked for again: read the run's answer instead";
+    ApiError::new(Code::Lost, why)
+}
+
+fn frame(frames: &mut Frames, piece: &Piece) -> Bytes {
+    match piece {
+        Piece::Text(text) => frames.text(text),
+        Piece::Refusal(text) => frames.refusal(text),
+        // This API has no place for it.
+        Piece::Reasoning(_) => Bytes::new(),
+        Piece::ToolCallStarted { index, id, name } => frames.call(*index, id, name),
+        Piece::ToolCallArguments { index, fragment } => frames.arguments(*index, fragment),
+    }
+}
