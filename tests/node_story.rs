@@ -140,6 +140,8 @@ async fn one_run_too_many_is_told_when_to_come_back() {
     assert_eq!(second.status(), 429);
     assert_eq!(second.headers()["retry-after"], "1");
     assert_eq!(second.headers()["x-should-retry"], "true");
+    let (status, told) = node.post("/v1/runs", &json!({"input": "hello"})).await;
+    assert_eq!((status, &told["error"]["code"]), (429, &json!("too_many_runs")), "{told}");
     assert!(
         first.rest().await.iter().any(|event| event.data == "[DONE]"),
         "accepted work finishes"

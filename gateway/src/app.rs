@@ -5,7 +5,8 @@
 use crate::auth::Verifier;
 use crate::config::Config;
 use crate::directory::Directory;
-use crate::error::ApiError;
+use crate::error::{ApiError, Code};
+use crate::metric;
 use crate::telemetry::Metrics;
 use actors::bus::Bus;
 use actors::clock::Clock;
@@ -15,6 +16,7 @@ use actors::host::Hosted;
 use actors::live::Live;
 use actors::node::Node;
 use actors::order::{Lane, Observed, Order};
+use actors::perform::run::AtWork;
 use actors::routing::Routing;
 use events::id::{Generation, Partition, Place};
 use events::quantity::Millis;
@@ -51,6 +53,8 @@ pub struct Parts {
     pub verifier: Verifier,
     /// Lists and totals.
     pub projections: Handle,
+    /// How much of the runs is at work.
+    pub at_work: AtWork,
     /// Room for runs that a caller waits for.
     pub room: Arc<Semaphore>,
     /// What is counted.
@@ -139,6 +143,26 @@ impl App {
         Directory: Serves<A>,
     {
         Ok(self.bus.observe::<A>(id).await?)
+    }
+
+    /// Whether there is room for one more run.
+    ///
+    /// # Errors
+    ///
+    /// 429 with a time to come back, while as many are at work as the configuration allows.
+    pub fn admit_run(&self) -> Result<(), ApiError> {
+        let most = self.config.limits.max_concurrent_runs;
+        if self.at_work.count() < most { Ok(()) } else { Err(self.full()) }
+    }
+
+    /// What one run too many is told.
+    #[must_use]
+    pub fn full(&self) -> ApiError {
+        let most = self.config.limits.max_concurrent_runs;
+        metric::refused(metric::Limit::Runs);
+        let why =
+            format!("{most} runs are at work: try again, or raise limits.max_concurrent_runs");
+        ApiError::new(Code::TooManyRuns, why).retry_after(Millis(1_000))
     }
 
     /// A command of a caller's, on its way now.

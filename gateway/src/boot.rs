@@ -212,7 +212,8 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let node = Node::new(store.clone(), Clock::System, entropy.clone());
     let tools = Arc::new(Registry::new(tools::native::tools(config.data_dir.join(NOTES)))?);
     let live = Arc::new(Live::default());
-    let tables = tables(&node, &found, &tools, &live).await?;
+    let at_work = run::AtWork::default();
+    let tables = tables(&node, &found, &tools, &live, &at_work).await?;
     let (projections, runner) = start_views(&config, &store).await?;
     keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
     let listener = TcpListener::bind(config.bind).await;
@@ -230,6 +231,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         tools,
         verifier,
         projections,
+        at_work,
         room: Arc::new(Semaphore::new(config.limits.max_concurrent_runs)),
         metrics,
         stopping: watch,
@@ -274,6 +276,7 @@ async fn tables(
     found: &providers::Found,
     tools: &Arc<Registry>,
     live: &Arc<Live>,
+    at_work: &run::AtWork,
 ) -> Result<Tables, BootError> {
     let world = Arc::new(run::World {
         client: found.client.clone(),
@@ -281,6 +284,7 @@ async fn tables(
         tools: Arc::clone(tools),
         live: Arc::clone(live),
         sessions: OnceLock::new(),
+        at_work: at_work.clone(),
         calls: Semaphore::new(run::MODEL_CALLS_MAX),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),

@@ -94,7 +94,11 @@ impl ApiError {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
-            message: message.into(),
+            // A message may quote what somebody sent us, and people send keys in the wrong field.
+            message: telemetry::redact::patterns(&message.into())
+                .chars()
+                .take(MESSAGE_CHARS_MAX)
+                .collect(),
             param: None,
             retry_after: None,
             repeatable: code.repeat() == Repeat::Harmless,
@@ -273,12 +277,10 @@ struct Sent {
 
 impl Sent {
     fn of(error: &ApiError) -> Self {
-        // A message may quote what somebody sent us, and people send keys in the wrong field.
-        let message = telemetry::redact::patterns(&error.message);
         Self {
             code: error.code,
             words: error.words(),
-            message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
+            message: error.message.clone(),
             param: error.param.clone(),
             attempts: error.attempts.clone(),
         }

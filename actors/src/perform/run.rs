@@ -20,7 +20,10 @@ use providers::{Client, Endpoint, Mode};
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, OnceLock, Weak},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::Semaphore;
@@ -34,6 +37,32 @@ const TOOL: Millis = Millis(60_000);
 /// The pause before a session that had no room is asked again for its history.
 const PAUSE: Millis = Millis(100);
 
+/// How many effects of runs are at work: what a node's doors ask before they let one more run in.
+#[derive(Debug, Clone, Default)]
+pub struct AtWork(Arc<AtomicUsize>);
+
+impl AtWork {
+    /// So many.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn enter(&self) -> Working {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Working(self.clone())
+    }
+}
+
+/// One of them; it counts until it is dropped, also when it is aborted.
+struct Working(AtWork);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What runs need.
 pub struct World {
     /// Speaks to providers.
@@ -46,6 +75,8 @@ pub struct World {
     pub live: Arc<Live>,
     /// Where the conversations are; set once both tables exist.
     pub sessions: OnceLock<Weak<Table<Session>>>,
+    /// How much is at work.
+    pub at_work: AtWork,
     /// Room for model calls in flight; see [`MODEL_CALLS_MAX`].
     pub calls: Semaphore,
     /// What time it is.
@@ -66,6 +97,7 @@ impl Hosted for Run {
     const IDLE: Duration = Duration::from_secs(30);
 
     async fn perform(world: &Arc<World>, run: RunId, _effect: EffectId, what: Effect) -> Command {
+        let _working = world.at_work.enter();
         match what {
             Effect::AskModel(ask) => {
                 let call = ask.asked.call;
@@ -97,7 +129,8 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
     world.clock.sleep_until(ask.asked.not_before).await;
     let messages = match conversation(world, &ask).await {
         Ok(messages) => messages,
-        Err(why) => return refused(Class::InvalidRequest, why),
+        // Ours to answer for, not the caller's.
+        Err(why) => return refused(Class::ServerError, why),
     };
     let request = Request {
         model: ask.candidate.model.clone(),

@@ -48,16 +48,10 @@ pub async fn complete(
 ) -> Result<Response, ApiError> {
     let asked = chat::parse(&body)
         .map_err(|bad| ApiError::new(Code::InvalidRequest, bad.to_string()).param(&bad.field))?;
-    let room = Arc::clone(&app.room).try_acquire_owned().map_err(|_full| {
-        let most = app.config.limits.max_concurrent_runs;
-        ApiError::new(
-            Code::TooManyRuns,
-            format!(
-                "{most} runs are being waited for: try again, or raise limits.max_concurrent_runs"
-            ),
-        )
-        .retry_after(events::quantity::Millis(1_000))
-    })?;
+    app.admit_run()?;
+    let room = Arc::clone(&app.room).try_acquire_owned();
+    // As many callers wait as runs may be at work.
+    let Ok(room) = room else { return Err(app.full()) };
     match bound::session(&headers)? {
         Some(name) => {
             let request = bound::Request { name, asked, input_hash: journal::hash(&body), headers };

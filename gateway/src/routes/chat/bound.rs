@@ -302,7 +302,10 @@ async fn fork(
         parent,
         at: u32::try_from(at).unwrap_or(u32::MAX),
         messages: state.messages.iter().take(at).cloned().collect(),
-        project: "default".to_owned(),
+        project: state
+            .opened
+            .as_ref()
+            .map_or_else(|| "default".to_owned(), |opened| opened.project.clone()),
         by: caller.actor,
     };
     let order = app.order(command, caller.actor, Lane::Data);

@@ -104,6 +104,7 @@ pub async fn start(
         serde_json::from_slice(&body).map_err(|error| malformed("the body", &error.to_string()))?;
     let session = asked.session_id.as_deref().map(session_id).transpose()?;
     let (run, repeat) = run_id(&app, &caller, &headers, session)?;
+    app.admit_run()?;
     let on_busy = asked.on_busy;
     let spec = Arc::new(spec(&app, &caller, asked, &body)?);
     let known = if repeat { known(&app, run).await? } else { None };
