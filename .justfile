@@ -44,9 +44,9 @@ end-to-end:
 bench:
     cargo bench --locked -p tests
 
-# Accept the golden bytes of new events (or another crate's golden files); read the diff before committing it.
-bless crate="events":
-    PITON_BLESS=1 cargo test --locked -p {{ crate }} golden
+# Accept the golden bytes of new events; read the diff before committing it.
+bless:
+    PITON_BLESS=1 cargo test --locked -p events --lib the_bytes_of
 
 # Take a run's decisions again from the journal of the running node, and compare.
 replay run:

@@ -32,9 +32,27 @@ pub struct Usage {
     pub cost_source: Option<CostSource>,
 }
 
-/// Prices of one model, frozen into a run when it is queued. Micro-USD per million tokens.
+/// Prices of one model, frozen into a run when it is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
+    /// Of calls with an input of usual length.
+    pub usual: Rates,
+    /// Of calls with a longer one, where that costs more.
+    pub long: Option<LongInput>,
+}
+
+/// What all tokens of a call cost, output too, once its input is longer than a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LongInput {
+    /// The longest input that still costs the usual rates.
+    pub above: Tokens,
+    /// The rates beyond it.
+    pub rates: Rates,
+}
+
+/// Micro-USD per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rates {
     /// Of uncached input.
     pub input: MicroUsd,
     /// Of output.
@@ -54,11 +72,8 @@ fn settle(micro_parts: u128) -> MicroUsd {
     MicroUsd(u64::try_from(micro_parts.div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }
 
-impl Price {
-    /// The cost of known tokens; `None` when prompt or completion is unknown.
-    #[must_use]
-    pub fn cost(&self, usage: &Usage) -> Option<MicroUsd> {
-        let (prompt, completion) = (usage.prompt?, usage.completion?);
+impl Rates {
+    fn cost(&self, usage: &Usage, prompt: Tokens, completion: Tokens) -> MicroUsd {
         let cached = usage.cached_input.unwrap_or_default().min(prompt);
         let written = usage.cache_write.unwrap_or_default().min(Tokens(prompt.0 - cached.0));
         let fresh = Tokens(prompt.0 - cached.0 - written.0);
@@ -66,14 +81,36 @@ impl Price {
             + part(cached, self.cached_input.unwrap_or(self.input))
             + part(written, self.cache_write.unwrap_or(self.input))
             + part(completion, self.output);
-        Some(settle(sum))
+        settle(sum)
     }
 
-    /// The most that a call can cost: all input at the dearest input price, all output used.
-    #[must_use]
-    pub fn worst(&self, input: Tokens, output_max: Tokens) -> MicroUsd {
+    fn worst(&self, input: Tokens, output_max: Tokens) -> MicroUsd {
         let input_price = self.cache_write.unwrap_or(self.input).max(self.input);
         settle(part(input, input_price) + part(output_max, self.output))
+    }
+}
+
+impl Price {
+    /// The rates that hold for an input of this length.
+    fn at(&self, input: Tokens) -> &Rates {
+        match &self.long {
+            Some(long) if input > long.above => &long.rates,
+            Some(_) | None => &self.usual,
+        }
+    }
+
+    /// The cost of known tokens; `None` when prompt or completion is unknown.
+    #[must_use]
+    pub fn cost(&self, usage: &Usage) -> Option<MicroUsd> {
+        let (prompt, completion) = (usage.prompt?, usage.completion?);
+        Some(self.at(prompt).cost(usage, prompt, completion))
+    }
+
+    /// The most that a call with at most this input can cost: all of it at the dearest input price, all output used.
+    #[must_use]
+    pub fn worst(&self, input: Tokens, output_max: Tokens) -> MicroUsd {
+        let usual = self.usual.worst(input, output_max);
+        usual.max(self.at(input).worst(input, output_max))
     }
 }
 
@@ -187,12 +224,13 @@ impl Total {
 mod tests {
     use super::*;
 
-    const PRICE: Price = Price {
+    const RATES: Rates = Rates {
         input: MicroUsd(2_500_000),
         output: MicroUsd(10_000_000),
         cached_input: Some(MicroUsd(1_250_000)),
         cache_write: None,
     };
+    const PRICE: Price = Price { usual: RATES, long: None };
 
     fn usage(prompt: u64, completion: u64, cached: u64) -> Usage {
         Usage {
@@ -207,6 +245,17 @@ mod tests {
     fn cached_input_is_cheaper_and_parts_of_a_millionth_round_up() {
         assert_eq!(PRICE.cost(&usage(1_000, 20, 900)), Some(MicroUsd(250 + 1_125 + 200)));
         assert_eq!(PRICE.cost(&usage(1, 0, 0)), Some(MicroUsd(3)));
+    }
+
+    #[test]
+    fn one_token_beyond_the_bound_changes_the_rate_of_all_and_the_reservation_knows_it() {
+        let rates = Rates { input: MicroUsd(5_000_000), output: MicroUsd(15_000_000), ..RATES };
+        let long = Some(LongInput { above: Tokens(1_000), rates });
+        let price = Price { long, ..PRICE };
+        assert_eq!(price.cost(&usage(1_000, 20, 0)), Some(MicroUsd(2_500 + 200)));
+        assert_eq!(price.cost(&usage(1_001, 20, 0)), Some(MicroUsd(5_005 + 300)));
+        assert_eq!(price.worst(Tokens(1_000), Tokens(20)), MicroUsd(2_500 + 200));
+        assert_eq!(price.worst(Tokens(1_001), Tokens(20)), MicroUsd(5_005 + 300));
     }
 
     #[test]

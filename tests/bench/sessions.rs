@@ -108,6 +108,7 @@ async fn runs(node: &Node) -> Arc<Table<Run>> {
         live: Arc::new(Live::default()),
         sessions: OnceLock::new(),
         calls: Semaphore::new(1),
+        at_work: run::AtWork::default(),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),
     };

@@ -4,7 +4,7 @@
 //! Names are exact; a dated snapshot can cost another price than the name without a date.
 
 use events::quantity::{MicroUsd, Tokens};
-use events::usage::Price;
+use events::usage::{LongInput, Price, Rates};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -15,23 +15,12 @@ const TABLE: &str = include_str!("prices.json");
 /// What the table says of one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Its price for inputs up to `above`; `None` where the table has none.
+    /// Its price; `None` where the table has none.
     pub price: Option<Price>,
-    /// Its price for longer inputs, where it differs.
-    pub above: Option<Above>,
     /// The most input it reads.
     pub context_max: Option<Tokens>,
     /// The most output it produces in one call.
     pub output_max: Option<Tokens>,
-}
-
-/// The price of inputs longer than a bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Above {
-    /// Inputs of more than this cost `price`, all of their tokens.
-    pub tokens: Tokens,
-    /// What they cost.
-    pub price: Price,
 }
 
 #[derive(Deserialize)]
@@ -69,8 +58,8 @@ struct Cost {
 }
 
 impl Cost {
-    fn price(&self) -> Option<Price> {
-        Some(Price {
+    fn rates(&self) -> Option<Rates> {
+        Some(Rates {
             input: MicroUsd(self.input?),
             output: MicroUsd(self.output?),
             cached_input: self.cached_input.map(MicroUsd),
@@ -102,12 +91,11 @@ fn loaded() -> &'static Loaded {
 }
 
 fn entry(row: Row) -> ((String, String), Facts) {
-    let above = row
-        .above
-        .and_then(|above| Some(Above { tokens: Tokens(above.tokens), price: above.cost.price()? }));
+    let long = row.above.and_then(|above| {
+        Some(LongInput { above: Tokens(above.tokens), rates: above.cost.rates()? })
+    });
     let facts = Facts {
-        price: row.cost.price(),
-        above,
+        price: row.cost.rates().map(|usual| Price { usual, long }),
         context_max: row.context_max.map(Tokens),
         output_max: row.output_max.map(Tokens),
     };
@@ -125,17 +113,10 @@ pub fn facts(provider: &str, model: &str) -> Option<&'static Facts> {
     loaded().models.get(&(provider.to_owned(), model.to_owned()))
 }
 
-/// The price of a model for inputs of usual length; `None` is unknown, never free.
+/// The price of a model; `None` is unknown, never free.
 #[must_use]
 pub fn price(provider: &str, model: &str) -> Option<Price> {
     facts(provider, model)?.price
-}
-
-/// The price of a model for an input of this length.
-#[must_use]
-pub fn price_at(provider: &str, model: &str, input: Tokens) -> Option<Price> {
-    let facts = facts(provider, model)?;
-    facts.above.filter(|above| input > above.tokens).map(|above| above.price).or(facts.price)
 }
 
 /// The day on which the table was read, and where.
@@ -165,7 +146,7 @@ mod tests {
     #[test]
     fn prices_are_in_millionths() {
         let price = price("openai", "gpt-4o-mini").unwrap();
-        assert_eq!((price.input, price.output), (MicroUsd(150_000), MicroUsd(600_000)));
+        assert_eq!((price.usual.input, price.usual.output), (MicroUsd(150_000), MicroUsd(600_000)));
         let usage = Usage {
             prompt: Some(Tokens(1_000_000)),
             completion: Some(Tokens(1_000_000)),
@@ -185,13 +166,21 @@ mod tests {
 
     #[test]
     fn a_cache_write_listed_as_free_is_priced_as_input() {
-        assert_eq!(price("zai", "glm-5.3").unwrap().cache_write, None);
+        assert_eq!(price("zai", "glm-5.3").unwrap().usual.cache_write, None);
     }
 
     #[test]
     fn long_inputs_cost_their_own_price() {
-        let at = |input| price_at("openai", "gpt-6-sol", Tokens(input)).unwrap().input;
-        assert_eq!((at(272_000), at(272_001)), (MicroUsd(2_000_000), MicroUsd(4_000_000)));
-        assert_eq!(price_at("openai", "gpt-4o", Tokens(1 << 40)), price("openai", "gpt-4o"));
+        let cost = |model, input| {
+            let usage = Usage {
+                prompt: Some(Tokens(input)),
+                completion: Some(Tokens(0)),
+                ..Usage::default()
+            };
+            price("openai", model).unwrap().cost(&usage)
+        };
+        assert_eq!(cost("gpt-6-sol", 272_000), Some(MicroUsd(544_000)));
+        assert_eq!(cost("gpt-6-sol", 272_001), Some(MicroUsd(1_088_004)));
+        assert_eq!(cost("gpt-4o", 272_001), Some(MicroUsd(680_003)));
     }
 }

@@ -12,7 +12,7 @@ use crate::model_call::Class;
 use crate::prompt::{Catalogue, Params};
 use crate::quantity::{MicroUsd, Millis, Tokens};
 use crate::record::{Actor, Hash};
-use crate::usage::{Price, Usage};
+use crate::usage::{Price, Rates, Usage};
 use std::collections::BTreeSet;
 use step::{Answer, Charge, Failure, Settled, Stop};
 
@@ -23,7 +23,7 @@ fn session() -> SessionId {
 }
 
 fn candidate(model: &str) -> Candidate {
-    let price = Price {
+    let usual = Rates {
         input: MicroUsd(1_000_000),
         output: MicroUsd(2_000_000),
         cached_input: None,
@@ -32,7 +32,7 @@ fn candidate(model: &str) -> Candidate {
     Candidate {
         provider: "openai".into(),
         model: model.into(),
-        price: Some(price),
+        price: Some(Price { usual, long: None }),
         output_max: Tokens(100),
     }
 }

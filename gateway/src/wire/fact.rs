@@ -8,6 +8,7 @@ use events::run::ledger::Verdict;
 use events::run::life::{Finished, MessageRef, Outcome, Reason};
 use events::run::spec::{Candidate, Delivery, Plane, ReplayClass, Spec};
 use events::run::step::{Charge, Stop};
+use events::usage::{Price, Rates};
 use events::{json::Json, key, model_call::Class, session};
 use serde_json::{Value, json};
 
@@ -40,15 +41,26 @@ fn refs(all: &[MessageRef]) -> Value {
     all.iter().map(|one| json!({"hash": one.hash.to_string(), "bytes": one.bytes})).collect()
 }
 
+fn price(price: &Price) -> Value {
+    let long =
+        price.long.map(|long| json!({"above_tokens": long.above.0, "price": rates(&long.rates)}));
+    json!({"usual": rates(&price.usual), "long_input": long})
+}
+
+fn rates(rates: &Rates) -> Value {
+    json!({
+        "input_usd_per_million": usage::dollars(Some(rates.input)),
+        "output_usd_per_million": usage::dollars(Some(rates.output)),
+        "cached_input_usd_per_million": usage::dollars(rates.cached_input),
+        "cache_write_usd_per_million": usage::dollars(rates.cache_write),
+    })
+}
+
 fn candidate(one: &Candidate) -> Value {
     json!({
         "provider": one.provider,
         "model": one.model,
-        "price": one.price.map(|price| json!({
-            "input_usd_per_million": usage::dollars(Some(price.input)),
-            "output_usd_per_million": usage::dollars(Some(price.output)),
-            "cached_input_usd_per_million": usage::dollars(price.cached_input),
-        })),
+        "price": one.price.as_ref().map(price),
         "output_tokens_max": one.output_max.0,
     })
 }

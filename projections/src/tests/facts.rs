@@ -17,7 +17,7 @@ use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, 
 use events::run::step::{
     CallNo, Charge, ModelAnswered, ModelAsked, ModelDelayed, ModelFailed, ModelUnknown, Stop,
 };
-use events::usage::{Price, Usage};
+use events::usage::{Price, Rates, Usage};
 use std::sync::Arc;
 
 /// 2023-11-14T22:13:20Z.
@@ -46,7 +46,8 @@ pub(crate) fn said(text: &str) -> Body {
 /// A priced model, and one without a price behind it.
 pub(crate) fn spec(project: &str, text: &str) -> Arc<Spec> {
     let (input, output) = (MicroUsd(1_000_000), MicroUsd(2_000_000));
-    let price = Price { input, output, cached_input: None, cache_write: None };
+    let usual = Rates { input, output, cached_input: None, cache_write: None };
+    let price = Price { usual, long: None };
     Arc::new(Spec {
         plane: Plane::Run,
         delivery: Delivery::Live,

@@ -259,11 +259,15 @@ def a_provider_that_fails_is_an_api_error_and_is_not_asked_again_by_the_sdk():
 
 @check
 def a_stream_that_is_cut_raises_and_does_not_end_as_if_done():
-    for model, text in [("m-cut", "tok0 tok1 tok2 tok3 tok4 "), ("m-errmid", "tok0 tok1 tok2 ")]:
+    cut = [
+        ("m-cut", "tok0 tok1 tok2 tok3 tok4 ", "providers_exhausted"),
+        ("m-errmid", "tok0 tok1 tok2 ", "rate_limit_exceeded"),
+    ]
+    for model, text, code in cut:
         stream = streamed(model)
         assert stream.error is not None, f"{model} ended with {stream.finishes}"
         equal((stream.text, stream.finishes, stream.usages), (text, [], []), model)
-        equal(stream.error.code, "providers_exhausted", f"the code of {model}")
+        equal(stream.error.code, code, f"the code of {model}")
 
 
 @check
@@ -410,7 +414,11 @@ def the_intent_is_in_the_journal_while_the_provider_still_thinks():
     slow = threading.Thread(target=lambda: answers.append(ask("m-slow2500")))
     slow.start()
     awaited("the mock was asked", lambda: hits("m-slow2500"))
-    at_work = [run["id"] for run in get("/v1/runs?limit=50")["data"] if run["model"] == "openai:m-slow2500"]
+
+    def listed():
+        return [run["id"] for run in get("/v1/runs?limit=50")["data"] if run["model"] == "openai:m-slow2500"]
+
+    at_work = awaited("the list has the run", listed)
     equal(len(at_work), 1, "the number of runs that are listed")
     seen = [name for commit in get(f"/v1/runs/{at_work[0]}/journal") for name in events(commit)]
     assert not answers, "the answer came before the look: the check says nothing"
