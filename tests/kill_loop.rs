@@ -13,6 +13,8 @@ use tempfile::TempDir;
 
 /// Kills of one story; `PITON_TEST_KILLS` overrides it.
 const KILLS: u64 = 24;
+/// Kills of one journal: each is followed by a verification of all of it, so a longer life costs its square.
+const JOURNAL_KILLS_MAX: u64 = 50;
 /// Streams that are written at the same time.
 const WRITERS: u32 = 48;
 /// A child that says nothing for so long is broken.
@@ -31,9 +33,10 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(path: &Path, manner: &str) -> Self {
+    fn start(path: &Path, manner: &str, boot: u64) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_writer"));
-        command.arg(path).arg(manner).arg(WRITERS.to_string()).stdout(Stdio::piped());
+        command.arg(path).arg(manner).arg(WRITERS.to_string()).arg(boot.to_string());
+        command.stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         Self { child, out }
@@ -91,7 +94,7 @@ fn story(manner: &str, kills: u64, seed: u64) -> (usize, u64) {
         // Sometimes before the first word: while it opens, or plays the log back.
         let count = if dice.roll(6) == 0 { 0 } else { dice.roll(400) };
         let known = ledger.len();
-        Writer::start(&path, manner).kill_after(count, &mut ledger);
+        Writer::start(&path, manner, kill + 1).kill_after(count, &mut ledger);
         if !path.exists() {
             continue;
         }
@@ -114,7 +117,12 @@ fn story(manner: &str, kills: u64, seed: u64) -> (usize, u64) {
 #[test]
 fn nothing_acknowledged_is_lost_however_often_it_is_killed() {
     let seed = u64::from(std::process::id());
-    let (acknowledged, lost) = story("honest", kills(), seed);
+    let (mut acknowledged, mut lost) = (0, 0);
+    for before in (0..kills()).step_by(usize::try_from(JOURNAL_KILLS_MAX).unwrap()) {
+        let kills = JOURNAL_KILLS_MAX.min(kills() - before);
+        let found = story("honest", kills, seed + before);
+        (acknowledged, lost) = (acknowledged + found.0, lost + found.1);
+    }
     println!("{} kills, {acknowledged} acknowledged, {lost} lost, seed {seed}", kills());
     assert_eq!(lost, 0, "seed {seed}");
     assert!(acknowledged > 500, "only {acknowledged}: the loop tried nothing");

@@ -19,7 +19,7 @@ pub fn stream(name: &str) -> StreamKey {
     StreamKey::named(StreamKind::Probe, name)
 }
 
-/// An id that no other commit of this process and boot has.
+/// An id that no other commit of this process and boot has; processes on one journal need a boot each.
 pub fn fresh(boot: Boot) -> CommitId {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let drawn = DRAWN.fetch_add(1, Ordering::Relaxed);

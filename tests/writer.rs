@@ -1,4 +1,4 @@
-//! A process that appends and acknowledges until it is killed: `writer JOURNAL honest|liar WRITERS`.
+//! A process that appends and acknowledges until it is killed: `writer JOURNAL honest|liar WRITERS BOOT`.
 //!
 //! Each acknowledgement is a line on standard output, `ack COMMIT HASH`, written after the append returned. As a liar
 //! it is written before, which is what a store that replies before it commits would do.
@@ -35,15 +35,16 @@ fn main() {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [path, manner, writers] = arguments.as_slice() else {
-        return Err("give JOURNAL honest|liar WRITERS".into());
+    let [path, manner, writers, boot] = arguments.as_slice() else {
+        return Err("give JOURNAL honest|liar WRITERS BOOT".into());
     };
     let manner = match manner.as_str() {
         "honest" => Manner::Honest,
         "liar" => Manner::Liar,
         other => return Err(format!("{other} is neither honest nor liar").into()),
     };
-    let boot = Boot(u128::from(std::process::id()));
+    // Not the process id: over a long story the kernel gives one out twice, and commit ids follow from the boot.
+    let boot = Boot(boot.parse()?);
     let open = Open { path: PathBuf::from(path), boot, fresh: JOURNAL, faults: Faults::none() };
     let store = Store::open(open)?;
     say("open");

@@ -169,6 +169,7 @@ pub enum Run {
     #[command(
         after_help = "Examples:\n  piton run ls --state running\n  piton run ls --output jsonl | jq .id"
     )]
+    #[command(visible_alias = "list")]
     Ls(Ls),
     /// Show one run
     Show(OneRun),
@@ -350,6 +351,7 @@ pub enum Keys {
     #[command(after_help = "Examples:\n  piton keys issue --role runner --name ci")]
     Issue(Issue),
     /// List the keys
+    #[command(visible_alias = "list")]
     Ls,
     /// Revoke a key at once
     Revoke(Revoke),
