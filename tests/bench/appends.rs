@@ -3,6 +3,7 @@
 mod figure;
 
 use events::aggregate::Wake;
+use events::id::digest;
 use events::quantity::Instant as At;
 use events::record::{
     Actor, Boot, Cause, CommandId, Commit, CommitId, Entry, JournalId, Payload, StreamKey,
@@ -43,18 +44,23 @@ impl Taken {
     }
 }
 
-fn commit(store: &Store, stream: &StreamKey, tail: Tail, id: u128) -> Commit {
+/// As a host makes it: a digest, so it falls anywhere in its index.
+fn id(writer: u128, version: u64) -> CommitId {
+    CommitId(digest(&[&writer.to_le_bytes(), &version.to_le_bytes()]))
+}
+
+fn commit(store: &Store, stream: &StreamKey, tail: Tail, id: CommitId) -> Commit {
     Commit {
         journal: store.journal(),
         stream: stream.clone(),
         first_version: tail.version.plus(1),
         epoch: store.epoch(),
         boot: store.boot(),
-        id: CommitId(id),
+        id,
         at: At(1_700_000_000_000_000),
         causes: vec![Cause {
-            command: CommandId(id),
-            correlation: id,
+            command: CommandId(id.0),
+            correlation: id.0,
             actor: Actor::Node,
             entries: 1,
         }],
@@ -74,7 +80,7 @@ async fn write(store: Store, writer: u128, until: Instant) -> u64 {
     let mut tail = store.tail(&stream).await.expect("a tail");
     let mut written = 0;
     while Instant::now() < until {
-        let id = (store.boot().0 << 64) | (writer << 40) | u128::from(tail.version.0 + 1);
+        let id = id(writer, tail.version.0 + 1);
         let commit = commit(&store, &stream, tail, id);
         let append = Append { commit, expected: tail, wake: Wake::OnCommand, blobs: vec![] };
         match store.append(append).await {
@@ -173,7 +179,7 @@ async fn floor(folder: &Path, tables: Tables, writers: u64, round: usize) -> Tak
         version += 1;
         for (writer, stream) in (0_u128..).zip(&streams) {
             written += 1;
-            let id = (1 << 64 | writer << 40 | u128::from(version)).to_le_bytes();
+            let id = id(writer, version).0.to_le_bytes();
             let (sequence, version) = (written.cast_signed(), version.cast_signed());
             let row = params![sequence, stream, version, id, hash, frame];
             commit.execute(row).expect("a row");

@@ -2,8 +2,8 @@
 //! leaves behind.
 //!
 //! Each measurement is taken in a process of its own: memory that another one gave back would hide what this one
-//! takes. What a sleeping session leaves is the growth of the resident peak from one wave of sessions to the next,
-//! for an allocator may keep pages that nobody uses.
+//! takes. What sleeping sessions leave is seen over small waves of them, for an allocator keeps pages that nobody
+//! uses, and of a peak of a gigabyte that would be more than what is looked for.
 
 mod figure;
 
@@ -23,6 +23,7 @@ use events::session::{Command, Session};
 use figure::{ROUNDS, cpu, folder, median, resident, rounded, tell};
 use ractor::{ActorProcessingErr, ActorRef};
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,12 +32,16 @@ use store::{Faults, Open, Store};
 use tokio::sync::Semaphore;
 use tools::Registry;
 
-/// Sessions of a wave; all of them are live at its end.
+/// Sessions, or bare actors, that are live at the same time.
 const SESSIONS: u64 = 100_000;
-/// Waves, one after the other: the figures of time are medians of them.
-const WAVES: u64 = 3;
+/// Sessions that are live at the same time where they fall asleep, wave after wave.
+const WAVE: u64 = 10_000;
+/// Waves until the store's memory of streams, which has a bound, has been full once.
+const WARM: u64 = 7;
+/// As many sessions again, twice: each span sees it full once, so what the second adds is there for good.
+const WAVES: u64 = 3 * WARM;
 /// Touches on their way at a time.
-const IN_FLIGHT: u64 = 256;
+const IN_FLIGHT: usize = 256;
 /// How long a wave may take to fall asleep.
 const ASLEEP_MAX: Millis = Millis(30_000);
 /// Between two looks at a state.
@@ -82,12 +87,7 @@ async fn bare() -> Value {
     while heard.load(Ordering::Relaxed) < SESSIONS {
         tokio::time::sleep(LOOK).await;
     }
-    json!(each(resident(None), before))
-}
-
-/// Bytes for each session.
-fn each(after: u64, before: u64) -> f64 {
-    (after as f64 - before as f64) / SESSIONS as f64
+    json!((resident(None) - before) / SESSIONS)
 }
 
 async fn node() -> (Node, tempfile::TempDir) {
@@ -137,51 +137,68 @@ async fn touch(table: &Arc<Table<Session>>, node: &Node, session: u64) {
     table.decide(id, order).await.expect("a decision").expect("a session");
 }
 
-/// Touches a wave's sessions, looks at the memory, lets them all sleep, and looks again.
-async fn wave(node: &Node, runs: &Arc<Table<Run>>, wave: u64) -> Value {
+/// Touches so many sessions once.
+async fn touched(node: &Node, runs: &Arc<Table<Run>>, sessions: Range<u64>) -> Arc<Table<Session>> {
     let driver = session::World {
         runs: Arc::clone(runs),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),
     };
-    let before = resident(None);
-    let (started, busy) = (Instant::now(), cpu(None));
     let table = Table::<Session>::open(node.clone(), Arc::new(driver)).await.expect("sessions");
     let lanes = (0..IN_FLIGHT).map(|lane| {
-        let (table, node) = (Arc::clone(&table), node.clone());
+        let (table, node, sessions) = (Arc::clone(&table), node.clone(), sessions.clone());
         tokio::spawn(async move {
-            for session in (lane..SESSIONS).step_by(IN_FLIGHT as usize) {
-                touch(&table, &node, wave * SESSIONS + session).await;
+            for session in sessions.skip(lane).step_by(IN_FLIGHT) {
+                touch(&table, &node, session).await;
             }
         })
     });
     for lane in lanes.collect::<Vec<_>>() {
         lane.await.expect("a lane");
     }
-    let (wall, busy) = (started.elapsed(), cpu(None) - busy);
-    assert_eq!(*table.live().borrow(), SESSIONS as usize, "none fell asleep before it was counted");
-    let live = resident(None);
-    // The way of a host to sleep is the same as when it has idled; this only asks all of them at once.
-    assert_eq!(table.drain(node.clock.now().after(ASLEEP_MAX)).await, Drained::Quiet);
-    // Each host holds its table until it is gone.
-    while Arc::strong_count(&table) > 1 {
-        tokio::time::sleep(LOOK).await;
-    }
-    let asleep = resident(None);
-    let micros = |time: Duration| time.as_secs_f64() * 1e6 / SESSIONS as f64;
-    json!({"before": before, "peak": live, "live": each(live, before), "asleep": each(asleep, before),
-        "wall_us": micros(wall), "cpu_us": micros(busy)})
+    table
 }
 
-async fn sessions() -> Value {
+/// All of them live at once.
+async fn live() -> Value {
     let (node, _place) = node().await;
     node.agenda.start(Partition::all());
     let runs = runs(&node).await;
-    let mut waves = vec![];
-    for number in 0..WAVES {
-        waves.push(wave(&node, &runs, number).await);
+    let before = resident(None);
+    let (started, busy) = (Instant::now(), cpu(None));
+    let table = touched(&node, &runs, 0..SESSIONS).await;
+    let (wall, busy) = (started.elapsed(), cpu(None) - busy);
+    assert_eq!(*table.live().borrow(), SESSIONS as usize, "none fell asleep before it was counted");
+    let micros = |time: Duration| rounded(time.as_secs_f64() * 1e6 / SESSIONS as f64, 1);
+    let each = (resident(None) - before) / SESSIONS;
+    json!({"live_bytes": each, "touch_wall_us": micros(wall), "touch_cpu_us": micros(busy)})
+}
+
+/// Wave after wave falls asleep; resident bytes after each.
+async fn asleep() -> Value {
+    let (node, _place) = node().await;
+    node.agenda.start(Partition::all());
+    let runs = runs(&node).await;
+    let mut after = vec![resident(None)];
+    for wave in 0..WAVES {
+        let table = touched(&node, &runs, wave * WAVE..(wave + 1) * WAVE).await;
+        // The way of a host to sleep is the same as when it has idled; this only asks all of them at once.
+        assert_eq!(table.drain(node.clock.now().after(ASLEEP_MAX)).await, Drained::Quiet);
+        // Each host holds its table until it is gone.
+        while Arc::strong_count(&table) > 1 {
+            tokio::time::sleep(LOOK).await;
+        }
+        after.push(resident(None));
     }
-    json!(waves)
+    json!(after)
+}
+
+/// Bytes that a sleeping session leaves: the growth of the peak between two spans of waves.
+fn left(after: &[f64]) -> f64 {
+    let peak = |span: usize| {
+        after.iter().skip(1 + span * WARM as usize).take(WARM as usize).copied().fold(0.0, f64::max)
+    };
+    (peak(2) - peak(1)) / (WARM * WAVE) as f64
 }
 
 /// Takes one measurement in a process of its own.
@@ -196,23 +213,22 @@ fn apart(what: &str) -> Value {
 async fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("bare") => return println!("{}", bare().await),
-        Some("sessions") => return println!("{}", sessions().await),
+        Some("live") => return println!("{}", live().await),
+        Some("asleep") => return println!("{}", asleep().await),
         Some(_) | None => (),
     }
-    let floor = median((0..ROUNDS).map(|_| apart("bare").as_f64().expect("bytes")).collect());
-    let told = apart("sessions");
-    let waves = told.as_array().expect("waves");
-    let of = |wave: &Value, name: &str| wave[name].as_f64().expect("a number");
-    let middle = |name: &str| median(waves.iter().map(|wave| of(wave, name)).collect());
-    let live = of(&waves[0], "live");
-    // Between the last two: the first one also fills caches that have a bound.
-    let kept = (of(&waves[2], "peak") - of(&waves[1], "peak")) / SESSIONS as f64;
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let floor = median((0..ROUNDS).map(|_| number(&apart("bare"))).collect());
+    let live = apart("live");
+    let after: Vec<f64> = apart("asleep").as_array().expect("waves").iter().map(number).collect();
+    let touched = (WAVES * WAVE) as f64;
     tell(
         "sessions_touched_once",
-        &json!({"sessions": SESSIONS, "live_bytes": live.round(), "floor_bytes": floor.round(),
-            "ratio": rounded(live / floor, 3), "goal_max": 1.3, "floor": "a bare ractor actor that heard one message",
-            "asleep_bytes": kept.round(), "goal_asleep_bytes_max": 100,
-            "touch_wall_us": rounded(middle("wall_us"), 1), "touch_cpu_us": rounded(middle("cpu_us"), 1),
-            "in_flight": IN_FLIGHT, "waves": waves}),
+        &json!({"sessions": SESSIONS, "live_bytes": live["live_bytes"], "floor_bytes": floor,
+            "ratio": rounded(number(&live["live_bytes"]) / floor, 3), "goal_max": 1.3,
+            "floor": "a bare ractor actor that heard one message",
+            "touch_wall_us": live["touch_wall_us"], "touch_cpu_us": live["touch_cpu_us"], "in_flight": IN_FLIGHT,
+            "asleep_bytes": left(&after).round(), "goal_asleep_bytes_max": 100, "asleep_sessions": touched,
+            "asleep_bytes_with_caches": ((after[after.len() - 1] - after[0]) / touched).round(), "resident_after_waves": after}),
     );
 }

@@ -316,18 +316,21 @@ fn jitter(spec: &Spec, open: &OpenCall) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
+fn next(
+    state: &State,
+    spec: &Spec,
+    open: &OpenCall,
+    outcome: model_call::Outcome,
+    now: Instant,
+) -> (Action, Attempts) {
+    let limits = &spec.limits.recovery;
+    model_call::next(&state.attempts, outcome, spec.route.len(), limits, jitter(spec, open), now)
+}
+
 fn failed(state: &State, open: &OpenCall, failure: &Failure, now: Instant) -> Vec<Event> {
     let Some(spec) = &state.spec else { return vec![] };
     let outcome = model_call::Outcome::Failed(failure.class, failure.hint);
-    let limits = &spec.limits.recovery;
-    let (action, attempts) = model_call::next(
-        &state.attempts,
-        outcome,
-        spec.route.len(),
-        limits,
-        jitter(spec, open),
-        now,
-    );
+    let (action, attempts) = next(state, spec, open, outcome, now);
     let event = Event::ModelFailed(ModelFailed {
         call: open.asked.call,
         class: failure.class,
@@ -360,16 +363,7 @@ fn failed(state: &State, open: &OpenCall, failure: &Failure, now: Instant) -> Ve
 /// The outcome is lost: keep the reservation, ask again under a new number, or end after too many.
 pub(super) fn unknown(state: &State, open: &OpenCall, now: Instant) -> Vec<Event> {
     let Some(spec) = &state.spec else { return vec![] };
-    let limits = &spec.limits.recovery;
-    let outcome = model_call::Outcome::Unknown;
-    let (action, attempts) = model_call::next(
-        &state.attempts,
-        outcome,
-        spec.route.len(),
-        limits,
-        jitter(spec, open),
-        now,
-    );
+    let (action, attempts) = next(state, spec, open, model_call::Outcome::Unknown, now);
     let event = Event::ModelUnknown(ModelUnknown {
         call: open.asked.call,
         reserved: open.asked.reserved,
