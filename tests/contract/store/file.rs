@@ -45,7 +45,7 @@ async fn a_second_owner_is_refused_with_the_first_ones_pid() {
     assert!(matches!(open(&link, BOOT), Err(OpenError::Owned { .. })));
     // And from another process, whose words a person reads.
     let other =
-        Command::new(env!("CARGO_BIN_EXE_writer")).arg(&path).args(["honest", "1"]).output();
+        Command::new(env!("CARGO_BIN_EXE_writer")).arg(&path).args(["honest", "1", "2"]).output();
     let other = other.unwrap();
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
     assert!(!other.status.success() && said.contains(&format!("process {me}")), "{said}");
