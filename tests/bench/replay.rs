@@ -1,4 +1,5 @@
-//! Verified replay, in events per CPU second: hash, link, decode and fold, against SHA-256 and postcard of the same bytes.
+//! Verified replay, in events per CPU second: hash, link, decode and fold, against SHA-256 and postcard of the same
+//! bytes.
 
 mod figure;
 
