@@ -235,8 +235,6 @@ impl<A: Hosted> Table<A> {
             stream: A::stream(&id),
             incarnation,
             inbox: Arc::clone(&inbox),
-            node: self.node.clone(),
-            world: Arc::clone(&self.world),
             table: Arc::clone(self),
         };
         let supervisor = self.supervisor.get_cell();
@@ -271,6 +269,14 @@ impl<A: Hosted> Table<A> {
         inner.remove(id);
         self.count(&inner);
         true
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(crate) fn world(&self) -> &Arc<A::World> {
+        &self.world
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

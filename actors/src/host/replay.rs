@@ -31,7 +31,7 @@ impl<A: Hosted> Host<A> {
     fn empty(&self) -> Memory<A> {
         Memory {
             state: Arc::default(),
-            tail: self.node.store.empty_tail(&self.stream),
+            tail: self.node().store.empty_tail(&self.stream),
             position: Position::default(),
             known: Known::default(),
             correlation: 0,
@@ -44,15 +44,15 @@ impl<A: Hosted> Host<A> {
 
     /// What the newest snapshot says, placed by the commit that it stands on.
     async fn load(&self) -> Result<Option<Memory<A>>, HostError> {
-        let (store, stream) = (&self.node.store, &self.stream);
-        let snapshot = self.node.gate.read(|| store.snapshot(stream, A::FOLD)).await?;
+        let (store, stream) = (&self.node().store, &self.stream);
+        let snapshot = self.node().gate.read(|| store.snapshot(stream, A::FOLD)).await?;
         let Some(snapshot) = snapshot else { return Ok(None) };
         let Some(kept) = kept::<A>(&snapshot.bytes) else {
             tracing::warn!(%stream, "a snapshot does not decode; the stream is read from its start");
             return Ok(None);
         };
         let before = Version(snapshot.version.0.saturating_sub(1));
-        let commits = self.node.gate.read(|| store.read(stream, before, 1)).await?;
+        let commits = self.node().gate.read(|| store.read(stream, before, 1)).await?;
         let fits = |at: &Recorded| {
             (at.commit.last_version(), at.hash) == (snapshot.version, snapshot.hash)
         };
@@ -72,10 +72,10 @@ impl<A: Hosted> Host<A> {
 
     /// Folds what the log has after what is believed.
     pub(super) async fn catch_up(&self, memory: &mut Memory<A>) -> Result<(), HostError> {
-        let (store, stream) = (&self.node.store, &self.stream);
+        let (store, stream) = (&self.node().store, &self.stream);
         loop {
             let after = memory.tail.version;
-            let page = self.node.gate.read(|| store.read(stream, after, PAGE_COMMITS)).await?;
+            let page = self.node().gate.read(|| store.read(stream, after, PAGE_COMMITS)).await?;
             for recorded in &page {
                 self.fold(memory, recorded).await?;
             }
@@ -90,7 +90,7 @@ impl<A: Hosted> Host<A> {
     async fn fold(&self, memory: &mut Memory<A>, recorded: &Recorded) -> Result<(), HostError> {
         let mut state = Arc::unwrap_or_clone(std::mem::take(&mut memory.state));
         for entry in &recorded.commit.entries {
-            let payload = self.node.gate.read(|| self.node.store.payload(entry)).await?;
+            let payload = self.node().gate.read(|| self.node().store.payload(entry)).await?;
             let event = A::decode(entry.kind, entry.schema, &payload)?;
             state = A::evolve(state, &event)?;
         }
@@ -116,7 +116,7 @@ impl<A: Hosted> Host<A> {
         let bytes = postcard::to_stdvec(&(SHAPE, known, correlation, &**state))?;
         let snapshot =
             Snapshot { fold: A::FOLD, version: tail.version, hash: tail.hash, bytes: bytes.into() };
-        Ok(self.node.store.put_snapshot(&self.stream, snapshot).await?)
+        Ok(self.node().store.put_snapshot(&self.stream, snapshot).await?)
     }
 }
 
