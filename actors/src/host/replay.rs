@@ -9,6 +9,8 @@ use events::record::{Position, Recorded, Tail, Version};
 use std::sync::Arc;
 use store::{Snapshot, StoreError};
 
+/// Commits of the first look. Fewer, of fewer entries than make a snapshot, are a whole stream that has none.
+const FIRST_COMMITS: usize = 32;
 /// Commits of one page, so that no read holds the store for long.
 const PAGE_COMMITS: usize = 256;
 /// Entries folded since the newest snapshot that make another one worth its write: folding them again takes about
@@ -18,12 +20,20 @@ const SNAPSHOT_EVERY: usize = 256;
 const SHAPE: u16 = 1;
 
 impl<A: Hosted> Host<A> {
-    /// The stream as the log has it.
+    /// The stream as the log has it. Most streams are young: one look at the log is all that they need.
     pub(super) async fn replay(&self) -> Result<Memory<A>, HostError> {
-        let mut memory = match self.load().await? {
-            Some(memory) => memory,
-            None => self.empty(),
-        };
+        let mut memory = self.empty();
+        let first = self.page(&memory, FIRST_COMMITS).await?;
+        let entries: usize = first.iter().map(|recorded| recorded.commit.entries.len()).sum();
+        if first.len() < FIRST_COMMITS && entries < SNAPSHOT_EVERY {
+            self.fold_all(&mut memory, &first).await?;
+            self.publish_belief(&mut memory);
+            return Ok(memory);
+        }
+        match self.load().await? {
+            Some(kept) => memory = kept,
+            None => self.fold_all(&mut memory, &first).await?,
+        }
         self.catch_up(&mut memory).await?;
         Ok(memory)
     }
@@ -72,18 +82,27 @@ impl<A: Hosted> Host<A> {
 
     /// Folds what the log has after what is believed.
     pub(super) async fn catch_up(&self, memory: &mut Memory<A>) -> Result<(), HostError> {
-        let (store, stream) = (&self.node().store, &self.stream);
         loop {
-            let after = memory.tail.version;
-            let page = self.node().gate.read(|| store.read(stream, after, PAGE_COMMITS)).await?;
-            for recorded in &page {
-                self.fold(memory, recorded).await?;
-            }
+            let page = self.page(memory, PAGE_COMMITS).await?;
+            self.fold_all(memory, &page).await?;
             if page.len() < PAGE_COMMITS {
                 break;
             }
         }
         self.publish_belief(memory);
+        Ok(())
+    }
+
+    /// What follows in the log on what is believed.
+    async fn page(&self, memory: &Memory<A>, commits: usize) -> Result<Vec<Recorded>, HostError> {
+        let (store, stream, after) = (&self.node().store, &self.stream, memory.tail.version);
+        Ok(self.node().gate.read(|| store.read(stream, after, commits)).await?)
+    }
+
+    async fn fold_all(&self, memory: &mut Memory<A>, page: &[Recorded]) -> Result<(), HostError> {
+        for recorded in page {
+            self.fold(memory, recorded).await?;
+        }
         Ok(())
     }
 
