@@ -195,7 +195,7 @@ impl<A: Hosted> Host<A> {
 
     /// Whether this host has stopped being the stream's. Nothing that waits or comes is lost by it.
     async fn sleeps(&self, memory: &mut Memory<A>) -> bool {
-        let stopping = self.table.is_stopping();
+        let stopping = self.table.rests(self.stream.partition());
         let wanted = !stopping && (std::mem::take(&mut memory.busy) || memory.is_followed());
         if wanted || memory.effects.any_running() {
             return false;
@@ -239,7 +239,7 @@ impl<A: Hosted> Actor for Host<A> {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Message::Look => match Box::pin(self.look(memory)).await {
-                Ok(()) if !self.table.is_stopping() => return Ok(()),
+                Ok(()) if !self.table.rests(self.stream.partition()) => return Ok(()),
                 Ok(()) => (),
                 Err(HostError::Fenced(epoch)) => {
                     self.table.fenced(&self.id, self.incarnation, epoch);
