@@ -45,6 +45,8 @@ pub mod fault;
 mod follow;
 mod memory;
 pub mod metric;
+#[doc(hidden)]
+pub mod model;
 mod slot;
 mod snapshot;
 mod spill;

@@ -1,3 +1,5 @@
+//! One rule of a lease in each test.
+
 use super::*;
 use Action::{Delete, Drain, Look, Own, Put, Stop};
 
