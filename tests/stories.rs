@@ -2,6 +2,7 @@
 
 mod byte_flips;
 mod chat;
+mod cluster_model;
 mod contract;
 mod crash;
 mod disk_full;

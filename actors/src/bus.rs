@@ -2,26 +2,35 @@
 //!
 //! A command is repeated under its id until somebody decides; only an answer means that it counted.
 
+mod envelope;
 mod local;
+mod nats;
+mod refold;
+mod vocabulary;
 
 use crate::directory::Serves;
 use crate::host::Hosted;
 use crate::order::{Answer, NoDecision, Observed, Order};
 use serde::Serialize;
 
+pub use envelope::{Ask, Belief, Body, Carried, INLINE_BYTES_MAX, Message, Parcel, Urgency};
 pub use local::{COMMAND_BYTES_MAX, Local};
+pub use nats::{ANSWERS_MAX, Nats, NotServed};
 
-/// A closed set: a wire between nodes will be added here.
+/// A closed set.
 #[derive(Debug)]
 pub enum Bus<D> {
     /// Calls into this process's own directory.
     Local(Local<D>),
+    /// The same for partitions of this node, and requests to the owners of the others.
+    Nats(Nats<D>),
 }
 
 impl<D> Clone for Bus<D> {
     fn clone(&self) -> Self {
         match self {
             Self::Local(local) => Self::Local(local.clone()),
+            Self::Nats(nats) => Self::Nats(nats.clone()),
         }
     }
 }
@@ -40,6 +49,7 @@ impl<D> Bus<D> {
     {
         match self {
             Self::Local(local) => local.decide(id, order).await,
+            Self::Nats(nats) => nats.decide(id, order).await,
         }
     }
 
@@ -55,6 +65,7 @@ impl<D> Bus<D> {
     {
         match self {
             Self::Local(local) => local.observe(id).await,
+            Self::Nats(nats) => nats.observe(id).await,
         }
     }
 }

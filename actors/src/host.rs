@@ -9,6 +9,7 @@ mod effects;
 mod known;
 mod replay;
 
+use crate::bus::Carried;
 use crate::inbox::{Inbox, Read, View};
 use crate::node::Node;
 use crate::order::Observed;
@@ -27,8 +28,8 @@ use tracing::instrument;
 /// Commands and outcomes that one look decides. More would keep the first ones waiting for the last.
 const BATCH_MAX: usize = 64;
 
-/// What this crate adds to an aggregate: how its effects are done, and its bounds.
-pub trait Hosted: Aggregate {
+/// What this crate adds to an aggregate: how its effects are done, its bounds, and how it is spoken of between nodes.
+pub trait Hosted: Aggregate<Command: Carried, Refusal: Carried> {
     /// What effects need of the world: clients, other tables, settings.
     type World: Send + Sync + 'static;
     /// Commands and reads that one stream lets wait in its data lane; more are refused as busy.

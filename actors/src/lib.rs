@@ -6,13 +6,14 @@
 //!
 //! Reading order: [`task`], [`clock`], [`entropy`], [`order`], [`permit`], [`health`], [`node`], then the host
 //! ([`host`], the inbox before it, [`table`], [`supervisor`]), who wakes it ([`agenda`]) and who asks it
-//! ([`directory`], [`bus`]); [`metric`] names what is counted.
+//! ([`directory`], [`bus`]) and on which node ([`cluster`]); [`metric`] names what is counted.
 
 #![warn(missing_docs)]
 
 pub mod agenda;
 pub mod bus;
 pub mod clock;
+pub mod cluster;
 pub mod directory;
 pub mod entropy;
 pub mod health;

@@ -1,6 +1,6 @@
 //! Names of this crate's metrics, each with its unit. Kinds of streams and lanes are labels; ids never are.
 
-use crate::order::Lane;
+use crate::order::{Lane, NoDecision};
 use events::record::StreamKind;
 
 /// Counter, falls of hosts by `kind`: panics, illegal events, undecodable commits. Store outages are not among them.
@@ -22,7 +22,13 @@ pub const BATCH: &str = "piton_batch_commands";
 /// Counter, streams woken by the agenda, by `kind`.
 pub const WAKES: &str = "piton_agenda_wakes_total";
 
+/// Counter, commands that were sent to another node, by `outcome`: decided, refused, or undecided.
+pub const BUS_ASKED: &str = "piton_bus_asked_total";
+/// Counter, commands of other nodes that this build does not know. An alert: finish the upgrade.
+pub const BUS_UNSUPPORTED: &str = "piton_bus_unsupported_total";
+
 const KIND: &str = "kind";
+const OUTCOME: &str = "outcome";
 const LANE: &str = "lane";
 const CAUSE: &str = "cause";
 
@@ -35,6 +41,8 @@ pub(crate) enum Full {
     Hosts,
     /// The store is out.
     Store,
+    /// Too many commands of other nodes wait for their answers.
+    Bus,
 }
 
 impl Full {
@@ -43,6 +51,7 @@ impl Full {
             Self::Lane => "lane",
             Self::Hosts => "hosts",
             Self::Store => "store",
+            Self::Bus => "bus",
         }
     }
 }
@@ -89,6 +98,19 @@ pub(crate) fn batch(kind: StreamKind, commands: usize) {
 
 pub(crate) fn woke(kind: StreamKind) {
     metrics::counter!(WAKES, KIND => kind.name()).increment(1);
+}
+
+pub(crate) fn asked<T, R>(answer: &Result<Result<T, R>, NoDecision>) {
+    let outcome = match answer {
+        Ok(Ok(_)) => "decided",
+        Ok(Err(_)) => "refused",
+        Err(_) => "undecided",
+    };
+    metrics::counter!(BUS_ASKED, OUTCOME => outcome).increment(1);
+}
+
+pub(crate) fn unsupported() {
+    metrics::counter!(BUS_UNSUPPORTED).increment(1);
 }
 
 /// Exact up to four thousand million, which no gauge here reaches.

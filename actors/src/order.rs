@@ -5,6 +5,7 @@
 use events::aggregate::Aggregate;
 use events::quantity::{Instant, Millis};
 use events::record::{Actor, CommandId, Position, Version};
+use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
 /// Which way a command takes to its host.
@@ -115,9 +116,51 @@ pub enum NoDecision {
         "nobody here answers for the stream: ask another node, or this one when it is up again"
     )]
     NobodyThere,
-    /// The owner runs a build that does not know the command. Nothing was done: upgrade it.
-    #[error("the owner's build does not know the command: upgrade it")]
-    Unsupported,
+    /// The owner runs a build that does not know the command, or the asker one that does not know the refusal.
+    /// Nothing was done: upgrade the older one.
+    #[error(
+        "build {owner} of the owner and build {asker} of the asker do not know the same: upgrade the older one"
+    )]
+    Unsupported {
+        /// Whose command it is.
+        asker: Build,
+        /// Who should have decided.
+        owner: Build,
+    },
+}
+
+/// Which build of Piton a node runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Build {
+    /// Raised when what was can not go on.
+    pub major: u16,
+    /// Raised when there is more.
+    pub minor: u16,
+    /// Raised when it is mended.
+    pub patch: u16,
+}
+
+impl Build {
+    /// This one.
+    pub const OURS: Self = Self {
+        major: number(env!("CARGO_PKG_VERSION_MAJOR")),
+        minor: number(env!("CARGO_PKG_VERSION_MINOR")),
+        patch: number(env!("CARGO_PKG_VERSION_PATCH")),
+    };
+}
+
+const fn number(text: &str) -> u16 {
+    match u16::from_str_radix(text, 10) {
+        Ok(number) => number,
+        Err(_) => u16::MAX,
+    }
+}
+
+impl fmt::Display for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { major, minor, patch } = self;
+        write!(f, "{major}.{minor}.{patch}")
+    }
 }
 
 /// A decision, or none.

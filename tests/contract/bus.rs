@@ -2,21 +2,29 @@
 //! below runs it on every wire.
 
 use crate::hosts::probe::{Command, Id, Probe, Refusal, Rig, patient};
-use actors::bus::{Bus, COMMAND_BYTES_MAX, Local};
+use actors::bus::{Bus, COMMAND_BYTES_MAX, Local, Nats};
 use actors::directory::Serves;
 use actors::host::Hosted;
 use actors::order::{Answer, NoDecision, Order};
 use actors::table::Table;
+use events::aggregate::Aggregate;
+use events::id::Partition;
 use events::quantity::Millis;
+use events::subject::Namespace;
 use futures_util::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Fault, Faults, Point};
+use tests::nats::{Nats as Server, Sync};
+
+mod far;
 
 /// How a command travels.
 #[derive(Debug, Clone, Copy)]
 enum Wire {
     Local,
+    /// From one connection to a server to another one, which answers for the partition.
+    Nats,
 }
 
 /// Which kinds are served at the far end.
@@ -32,32 +40,63 @@ impl Serves<Probe> for Directory {
 struct Line {
     rig: Rig,
     bus: Bus<Directory>,
+    /// The end that answers, with the server between.
+    far: Option<Far>,
     // The bus does not keep it alive.
     _directory: Arc<Directory>,
+}
+
+/// The other end of a line over a server.
+struct Far {
+    owner: Nats<Directory>,
+    server: Server,
+}
+
+/// A bus of its own connection, over the rig's store and clock.
+async fn bus_over(server: &Server, rig: &Rig) -> Nats<Directory> {
+    let client = patient(async_nats::connect(server.urls())).await.unwrap();
+    let namespace: Namespace = "test".parse().unwrap();
+    Nats::new(client, namespace, Local::new(), rig.store.clone(), rig.hand.clock())
 }
 
 impl Line {
     async fn open(wire: Wire, faults: Faults) -> Self {
         let rig = Rig::with(faults).await;
         let directory = Directory(Some(rig.table.clone()));
-        Self::over(wire, rig, directory)
+        Self::over(wire, rig, directory).await
     }
 
     /// The node is there, but it does not serve this kind.
     async fn open_empty(wire: Wire) -> Self {
-        Self::over(wire, Rig::new().await, Directory(None))
+        Self::over(wire, Rig::new().await, Directory(None)).await
     }
 
-    fn over(wire: Wire, rig: Rig, directory: Directory) -> Self {
+    async fn over(wire: Wire, rig: Rig, directory: Directory) -> Self {
         let directory = Arc::new(directory);
-        let bus = match wire {
+        let (bus, far) = match wire {
             Wire::Local => {
                 let local = Local::new();
                 local.lead_to(&directory);
-                Bus::Local(local)
+                (Bus::Local(local), None)
+            }
+            Wire::Nats => {
+                let server = Server::one(Sync::Default).await;
+                let owner = bus_over(&server, &rig).await;
+                if let Some(table) = &directory.0 {
+                    owner.answer_for(table);
+                }
+                patient(owner.serve(partition())).await.unwrap();
+                (Bus::Nats(bus_over(&server, &rig).await), Some(Far { owner, server }))
             }
         };
-        Self { rig, bus, _directory: directory }
+        Self { rig, bus, far, _directory: directory }
+    }
+
+    /// A bus of the same wire that leads to nobody.
+    async fn nowhere(&self) -> Bus<Directory> {
+        let Some(Far { owner, server }) = &self.far else { return Bus::Local(Local::new()) };
+        patient(owner.leave(partition())).await;
+        Bus::Nats(bus_over(server, &self.rig).await)
     }
 
     async fn send(&self, order: Order<Command>) -> Answer<Probe> {
@@ -73,6 +112,11 @@ impl Line {
     }
 }
 
+/// Where the one stream of these tests lives.
+fn partition() -> Partition {
+    Probe::stream(&Id(1)).partition()
+}
+
 /// The owner's store hangs at its first commit for longer than any test.
 fn stuck() -> Faults {
     Faults::once(Point::BeforeCommit, 1, Fault::Delay(Duration::from_secs(3_600)))
@@ -85,6 +129,13 @@ macro_rules! behaviours {
             $(#[tokio::test]
             async fn $name() {
                 super::$name(super::Wire::Local).await;
+            })*
+        }
+
+        mod nats {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(super::Wire::Nats).await;
             })*
         }
     };
@@ -144,7 +195,7 @@ async fn without_an_owner_nobody_is_there(wire: Wire) {
     assert_eq!(line.ask(Command::Add(1)).await.unwrap_err(), NoDecision::NobodyThere);
     let seen = line.bus.observe::<Probe>(Id(1)).await;
     assert_eq!(seen.unwrap_err(), NoDecision::NobodyThere);
-    let nowhere = Bus::<Directory>::Local(Local::new());
+    let nowhere = line.nowhere().await;
     let answer = nowhere.decide::<Probe>(Id(1), line.rig.order(Command::Add(1))).await;
     assert_eq!(answer.unwrap_err(), NoDecision::NobodyThere);
 }

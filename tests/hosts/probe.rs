@@ -73,6 +73,8 @@ pub enum Command {
     Count(u32),
     /// Carries bytes along.
     Store(Vec<u8>),
+    /// Keeps so many bytes in the state.
+    Remember(u32),
     Forbidden,
     Panic,
     /// From now on no host can wake.
@@ -101,6 +103,7 @@ impl std::error::Error for Refusal {}
 pub struct State {
     pub sum: u64,
     pub bytes: usize,
+    pub kept: Vec<u8>,
     pub cursed: bool,
     pub open: BTreeMap<u32, Work>,
     pub closed: Vec<(u32, How)>,
@@ -119,6 +122,7 @@ events::events! {
     pub enum Event {
         Added(u64) = 65_001 / 1 "added";
         Stored(Vec<u8>) = 65_002 / 1 "stored";
+        Kept(u32) = 65_008 / 1 "kept";
         Cursed(()) = 65_003 / 1 "cursed";
         Opened((u32, Work)) = 65_004 / 1 "opened";
         Closed((u32, How)) = 65_005 / 1 "closed";
@@ -126,6 +130,25 @@ events::events! {
         Rang(()) = 65_007 / 1 "rang";
     }
 }
+
+actors::carried!(Command {
+    Add(n) = 65_001 / 1;
+    Count(n) = 65_002 / 1;
+    Store(bytes) = 65_003 / 1;
+    Forbidden = 65_004 / 1;
+    Panic = 65_005 / 1;
+    Curse = 65_006 / 1;
+    Open(work) = 65_007 / 1;
+    Close(effect, how) = 65_008 / 1;
+    RingAt(at) = 65_009 / 1;
+    Due = 65_010 / 1;
+    Remember(bytes) = 65_011 / 1;
+});
+
+actors::carried!(Refusal {
+    Forbidden = 65_051 / 1;
+    NotOpen(effect) = 65_052 / 1;
+});
 
 thread_local! {
     /// Events that were read from the log by hosts of this thread; each test has a thread of its own.
@@ -159,6 +182,7 @@ impl Aggregate for Probe {
             Command::Add(n) => vec![Event::Added(*n)],
             Command::Count(n) => (0..*n).map(|_| Event::Added(1)).collect(),
             Command::Store(bytes) => vec![Event::Stored(bytes.clone())],
+            Command::Remember(bytes) => vec![Event::Kept(*bytes)],
             Command::Forbidden => return Err(Refusal::Forbidden),
             Command::Panic => panic!("asked to"),
             Command::Curse => vec![Event::Cursed(())],
@@ -177,6 +201,7 @@ impl Aggregate for Probe {
         match event {
             Event::Added(n) => state.sum += n,
             Event::Stored(bytes) => state.bytes += bytes.len(),
+            Event::Kept(bytes) => state.kept = vec![7; usize::try_from(*bytes).unwrap()],
             Event::Cursed(()) => state.cursed = true,
             Event::Opened((effect, work)) => {
                 state.open.insert(*effect, *work);

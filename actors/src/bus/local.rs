@@ -62,7 +62,7 @@ impl<D> Local<D> {
 }
 
 /// Bytes on a wire. What can not be written at all could be sent to nobody, and is larger than any limit.
-fn size(command: &impl Serialize) -> usize {
+pub(super) fn size(command: &impl Serialize) -> usize {
     postcard::serialize_with_flavor(command, Size::default()).unwrap_or(usize::MAX)
 }
 

@@ -26,7 +26,7 @@ mod verify;
 
 use crate::slot::Candidate;
 use crate::verify::Report;
-use crate::{Appended, Due, FollowError, Outage, Snapshot, Stats, StoreError};
+use crate::{Appended, Blob, Due, FollowError, Outage, Snapshot, Stats, StoreError};
 use api::{context, persist, unavailable};
 pub use error::{ConnectError, SERVER_NEEDED, Unsafe};
 use events::id::{Generation, Partition};
@@ -203,6 +203,10 @@ impl JetStream {
 
     pub(crate) async fn blob(&self, blob: &BlobRef) -> Result<Arc<[u8]>, StoreError> {
         self.0.shared.blob(blob).await
+    }
+
+    pub(crate) async fn put_blob(&self, blob: &Blob) -> Result<(), StoreError> {
+        self.0.shared.keep_blob(blob).await
     }
 
     pub(crate) async fn erase_blob(&self, blob: &BlobRef) -> Result<(), StoreError> {

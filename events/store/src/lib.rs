@@ -47,6 +47,8 @@ mod follow;
 pub mod jetstream;
 mod memory;
 pub mod metric;
+#[doc(hidden)]
+pub mod model;
 mod owner;
 mod slot;
 mod snapshot;

@@ -2,7 +2,7 @@
 
 use crate::follow::{PAGE_BYTES, PAGE_COMMITS};
 use crate::slot::{Candidate, Verdict};
-use crate::{Appended, Due, FollowError, Malformed, Snapshot, Stats, StoreError, slot};
+use crate::{Appended, Blob, Due, FollowError, Malformed, Snapshot, Stats, StoreError, slot};
 use events::journal::{genesis, rolling};
 use events::record::{
     BlobRef, Boot, Commit, CommitId, Epoch, Hash, JournalId, Position, Recorded, Shard, StreamKey,
@@ -188,6 +188,10 @@ impl Memory {
             Some(None) => Err(StoreError::Erased(blob.hash)),
             Some(Some(bytes)) => Ok(bytes.clone()),
         }
+    }
+
+    pub(crate) fn put_blob(&self, blob: Blob) {
+        self.log().blobs.insert(blob.reference.hash, Some(blob.bytes));
     }
 
     pub(crate) fn erase_blob(&self, blob: &BlobRef) {

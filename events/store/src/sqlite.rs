@@ -13,7 +13,8 @@ mod writer;
 use crate::backup::{self, BackupError};
 use crate::slot::Candidate;
 use crate::{
-    Appended, Due, FollowError, OpenError, Outage, Snapshot, Stats, StoreError, metric, verify,
+    Appended, Blob, Due, FollowError, OpenError, Outage, Snapshot, Stats, StoreError, metric,
+    verify,
 };
 use events::record::{BlobRef, Epoch, Hash, JournalId, Recorded, StreamKey, Tail, Version};
 use events::{id::Partition, quantity::Instant};
@@ -102,6 +103,10 @@ impl Sqlite {
         let (reply, answer) = oneshot::channel();
         self.hand_over(Job::Write { what, reply }).await?;
         answer.await.unwrap_or(Err(Outage::Lost))
+    }
+
+    pub(crate) async fn put_blob(&self, blob: Blob) -> Result<(), StoreError> {
+        Ok(self.write(Write::Blob(blob)).await?)
     }
 
     pub(crate) async fn erase_blob(&self, blob: BlobRef) -> Result<(), StoreError> {

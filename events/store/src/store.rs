@@ -11,8 +11,8 @@ use crate::slot::Candidate;
 use crate::snapshot::SNAPSHOT_BYTES_MAX;
 use crate::sqlite::Sqlite;
 use crate::{
-    Append, Appended, Due, FollowError, OpenError, Outage, Snapshot, Stats, StoreError, follow,
-    metric, verify,
+    Append, Appended, Blob, Due, FollowError, OpenError, Outage, Snapshot, Stats, StoreError,
+    follow, metric, verify,
 };
 use events::aggregate::Wake;
 use events::record::{
@@ -223,6 +223,23 @@ impl Store {
             Backend::Memory(memory) => memory.blob(blob),
             Backend::Sqlite(sqlite) => sqlite.blob(*blob).await,
             Backend::JetStream(jetstream) => Box::pin(jetstream.blob(blob)).await,
+        }
+    }
+
+    /// Keeps a blob that no commit refers to yet, so that what is too large for a message can be named in one. Keeping
+    /// it again changes nothing; an erased one comes back.
+    ///
+    /// # Errors
+    ///
+    /// When it did not land; it may be tried again.
+    pub async fn put_blob(&self, blob: Blob) -> Result<(), StoreError> {
+        match &self.backend {
+            Backend::Memory(memory) => {
+                memory.put_blob(blob);
+                Ok(())
+            }
+            Backend::Sqlite(sqlite) => sqlite.put_blob(blob).await,
+            Backend::JetStream(jetstream) => Box::pin(jetstream.put_blob(&blob)).await,
         }
     }
 

@@ -18,7 +18,7 @@ impl From<NoDecision> for ApiError {
             NoDecision::TimedOut | NoDecision::DeadlinePassed => Code::TimedOut,
             NoDecision::Expired => Code::ExpiredCommand,
             NoDecision::TooLarge { .. } => Code::PayloadTooLarge,
-            NoDecision::NobodyThere | NoDecision::Unsupported => Code::StoreUnavailable,
+            NoDecision::NobodyThere | NoDecision::Unsupported { .. } => Code::StoreUnavailable,
         };
         let error = Self::new(code, none.to_string());
         match none {
@@ -30,7 +30,7 @@ impl From<NoDecision> for ApiError {
             | NoDecision::Expired
             | NoDecision::TooLarge { .. }
             | NoDecision::NobodyThere
-            | NoDecision::Unsupported => error,
+            | NoDecision::Unsupported { .. } => error,
         }
     }
 }

@@ -220,6 +220,7 @@ impl<'c> Desk<'c> {
             Write::Snapshot { stream, snapshot } => {
                 self.statements.blobs.put_snapshot(stream, snapshot)
             }
+            Write::Blob(blob) => self.statements.blobs.put(blob),
             Write::Erase(hash) => self.statements.blobs.erase(*hash),
             // Counted up even when it is taken back: each probe must write something new, or nothing is written.
             Write::Probe => {

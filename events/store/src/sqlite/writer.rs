@@ -6,7 +6,7 @@
 use super::batch::{Answer, Desk, full};
 use super::lock::Lock;
 use crate::slot::Candidate;
-use crate::{Appended, Outage, Snapshot, metric};
+use crate::{Appended, Blob, Outage, Snapshot, metric};
 use events::record::{Epoch, Hash, JournalId, StreamKey};
 use rusqlite::{Connection, ErrorCode};
 use std::path::{Path, PathBuf};
@@ -34,6 +34,7 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) enum Write {
     Snapshot { stream: StreamKey, snapshot: Snapshot },
+    Blob(Blob),
     Erase(Hash),
     Probe,
 }
@@ -154,6 +155,7 @@ impl Job {
         match self {
             Self::Append { candidate, .. } => candidate.bytes(),
             Self::Write { what: Write::Snapshot { snapshot, .. }, .. } => snapshot.bytes.len(),
+            Self::Write { what: Write::Blob(blob), .. } => blob.bytes.len(),
             Self::Write { what: Write::Erase(_) | Write::Probe, .. } | Self::Close { .. } => 0,
         }
     }

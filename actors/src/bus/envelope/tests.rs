@@ -1,0 +1,256 @@
+//! Pinned bytes of everything that crosses nodes.
+
+use super::*;
+use events::id::{Place, RunId, SessionId};
+use events::message::{Body as Said, Message as Written, Role};
+use events::prompt::{Catalogue, Params};
+use events::quantity::Instant;
+use events::run::{self, ledger, life, spec, step};
+use events::{key, session};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+
+const PINNED: &str = include_str!("../../golden/bus.txt");
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
+}
+
+/// The lines of one type: (kind, schema), name, bytes of a sample of each variant.
+fn lines<T: Carried + PartialEq + std::fmt::Debug>(samples: &[T], out: &mut Vec<String>) {
+    let mut left: BTreeSet<(u16, u16)> =
+        T::TABLE.iter().map(|(kind, schema, _)| (*kind, *schema)).collect();
+    assert_eq!(left.len(), T::TABLE.len(), "a number stands twice");
+    for sample in samples {
+        let Parcel { kind, schema, body: Body::Inline(bytes) } = sample.pack().unwrap() else {
+            panic!("{sample:?} is not inline")
+        };
+        assert_eq!(&T::unpack(kind, schema, &bytes).unwrap(), sample);
+        let longer: Vec<u8> = bytes.iter().copied().chain([0]).collect();
+        assert!(T::unpack(kind, schema, &longer).is_err(), "a byte left over was ignored");
+        assert_eq!(
+            T::unpack(kind, schema + 1, &bytes),
+            Err(CodecError::Unknown { kind, schema: schema + 1 })
+        );
+        let (_, _, name) = T::TABLE.iter().find(|row| (row.0, row.1) == (kind, schema)).unwrap();
+        out.push(format!("{kind} {schema} {} {}", name.replace(' ', ""), hex(&bytes)));
+        left.remove(&(kind, schema));
+    }
+    assert!(left.is_empty(), "no sample of {left:?}");
+}
+
+fn said(text: &str) -> Said {
+    Written::text(Role::User, text).body()
+}
+
+fn run_spec() -> Arc<spec::Spec> {
+    Arc::new(spec::Spec {
+        plane: spec::Plane::Model,
+        delivery: spec::Delivery::Live,
+        project: "default".into(),
+        caller: Actor::Admin,
+        route: vec![],
+        route_source: "call".into(),
+        tools: Catalogue::default(),
+        server_tools: vec![],
+        params: Params::default(),
+        input: vec![said("hi")],
+        limits: spec::Limits::default(),
+        logic: 1,
+        metadata: std::collections::BTreeMap::new(),
+        seed: 7,
+        input_hash: Hash([9; 32]),
+    })
+}
+
+fn run_id() -> RunId {
+    RunId::new(Place::default(), 7)
+}
+
+fn session_commands() -> Vec<session::Command> {
+    use session::Command::{Again, Fork, RunEnded, Submit};
+    let parent = SessionId::new(Place::default(), 9);
+    vec![
+        Submit {
+            run: run_id(),
+            spec: run_spec(),
+            on_busy: session::OnBusy::Reject,
+            seen: Some(300),
+        },
+        Fork {
+            parent,
+            at: 1,
+            messages: vec![said("hi")],
+            project: "default".into(),
+            by: Actor::Node,
+        },
+        RunEnded {
+            run: run_id(),
+            fence: life::Fence(3),
+            outcome: life::Outcome::Completed,
+            messages: vec![said("ho")],
+        },
+        Again,
+    ]
+}
+
+fn run_commands() -> Vec<run::Command> {
+    use run::Command::{ClientAnswer, ClientGone, Due, Model, Open, Stop, Tool};
+    let session = Some(SessionId::new(Place::default(), 9));
+    let history = vec![life::MessageRef { hash: Hash([4; 32]), bytes: 5 }];
+    let grant = Some(run::Grant { fence: life::Fence(3), history });
+    let receipt = ledger::Settled::Receipt(ledger::ToolOutcome::Succeeded, "done".into());
+    vec![
+        Open { spec: run_spec(), session, grant },
+        Model { call: step::CallNo(2), outcome: step::Settled::Lost },
+        Tool { call: ledger::ToolNo(4), attempt: 1, outcome: receipt },
+        ClientAnswer { results: vec![said("out")] },
+        ClientGone,
+        Stop,
+        Due,
+    ]
+}
+
+fn refusals(out: &mut Vec<String>) {
+    use run::Refusal as Run;
+    use session::Refusal as Session;
+    let session = [
+        Session::Busy,
+        Session::InboxFull,
+        Session::HistoryMoved { have: 300, seen: 2 },
+        Session::Full,
+        Session::NotHolder(run_id()),
+        Session::Exists,
+        Session::IsClosed,
+    ];
+    lines(&session, out);
+    let run = [
+        Run::NoSuchRun,
+        Run::NotStarted,
+        Run::Ended,
+        Run::OtherInput,
+        Run::NoSuchCall(step::CallNo(2)),
+        Run::NoSuchTool(ledger::ToolNo(4)),
+        Run::NothingHeld,
+        Run::ResultMissing("a".into()),
+        Run::ResultStray("b".into()),
+    ];
+    lines(&run, out);
+    lines(&[key::Refusal::NoSuchKey, key::Refusal::Exists], out);
+}
+
+fn undecided() -> Vec<NoDecision> {
+    let build = |patch| Build { major: 0, minor: 1, patch };
+    vec![
+        NoDecision::Busy { retry_after: Millis(250) },
+        NoDecision::Parked { until: Instant(1_700_000_000_000_000) },
+        NoDecision::Lost,
+        NoDecision::TimedOut,
+        NoDecision::DeadlinePassed,
+        NoDecision::Expired,
+        NoDecision::TooLarge { bytes: 9_000_000, max: 8_388_608 },
+        NoDecision::NobodyThere,
+        NoDecision::Unsupported { asker: build(300), owner: build(2) },
+    ]
+}
+
+fn messages() -> Vec<Message> {
+    let parcel = |body| Parcel { kind: 205, schema: 1, body };
+    let ask = |urgent, body| {
+        Message::Ask(Ask {
+            build: Build { major: 0, minor: 1, patch: 0 },
+            id: CommandId(u128::MAX),
+            correlation: 5,
+            actor: Actor::Admin,
+            left: Millis(30_000),
+            urgent,
+            command: parcel(body),
+        })
+    };
+    let position = Position { shard: events::record::Shard(3), sequence: 70_000 };
+    let state = Body::Inline(vec![1, 2, 3]);
+    vec![
+        ask(Urgency::First, Body::Inline(vec![])),
+        ask(Urgency::Usual, Body::Blob { hash: Hash([0xab; 32]), bytes: 300_000 }),
+        Message::Observe(Build { major: 0, minor: 1, patch: 0 }),
+        Message::Belief(Belief { version: Version(12), position, fold: 3, state }),
+        Message::Refused(parcel(Body::Inline(vec![7]))),
+        Message::Undecided(parcel(Body::Inline(vec![8]))),
+    ]
+}
+
+fn key_commands() -> Vec<key::Command> {
+    let issued = key::Issued { name: "ci".into(), role: key::Role::Runner, hash: Hash([5; 32]) };
+    vec![key::Command::Issue(issued), key::Command::Revoke]
+}
+
+/// `PITON_BLESS=1` rewrites the file instead.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "blessing rewrites a file of the source tree; test code only"
+)]
+fn the_bytes_of_what_crosses_nodes_do_not_change() {
+    let mut found = vec![];
+    lines(&messages(), &mut found);
+    lines(&undecided(), &mut found);
+    lines(&session_commands(), &mut found);
+    lines(&run_commands(), &mut found);
+    lines(&key_commands(), &mut found);
+    refusals(&mut found);
+    if std::env::var_os("PITON_BLESS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden/bus.txt");
+        std::fs::write(path, found.join("\n") + "\n").unwrap();
+        return;
+    }
+    let pinned: Vec<&str> = PINNED.lines().collect();
+    for line in &found {
+        assert!(pinned.contains(&line.as_str()), "bytes changed: {line}");
+    }
+    let shown: Vec<&str> = found.iter().map(String::as_str).collect();
+    for line in pinned {
+        assert!(shown.contains(&line), "a pinned word is not said any more: {line}");
+    }
+}
+
+#[test]
+fn no_number_is_used_twice_over_the_whole_bus() {
+    let tables = [
+        Message::TABLE,
+        NoDecision::TABLE,
+        session::Command::TABLE,
+        session::Refusal::TABLE,
+        run::Command::TABLE,
+        run::Refusal::TABLE,
+        key::Command::TABLE,
+        key::Refusal::TABLE,
+    ];
+    let all: Vec<(u16, u16)> =
+        tables.into_iter().flatten().map(|(kind, schema, _)| (*kind, *schema)).collect();
+    assert_eq!(BTreeSet::from_iter(all.clone()).len(), all.len());
+}
+
+#[test]
+fn a_whole_message_starts_with_its_numbers_and_ends_with_its_last_byte() {
+    for message in messages() {
+        let bytes = message.write().unwrap();
+        assert_eq!(Message::read(&bytes), Ok(message));
+        assert!(Message::read(&[&bytes[..], &[0]].concat()).is_err());
+        for end in 0..bytes.len() {
+            assert!(Message::read(&bytes[..end]).is_err(), "{end} bytes of {bytes:?}");
+        }
+    }
+    let observe = Message::Observe(Build { major: 1, minor: 2, patch: 3 }).write().unwrap();
+    assert_eq!(observe, [2, 0, 1, 0, 1, 2, 3]);
+}
+
+#[test]
+fn every_lane_has_its_urgency() {
+    for lane in [Lane::Data, Lane::Control] {
+        assert_eq!(Lane::from(Urgency::from(lane)), lane);
+    }
+}

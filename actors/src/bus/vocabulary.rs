@@ -1,0 +1,53 @@
+//! What can be said to the owners of each kind of stream, and how they refuse: the frozen numbers of each word.
+
+use crate::carried;
+use events::{key, run, session};
+
+carried!(session::Command {
+    Submit { run, spec, on_busy, seen } = 100 / 1;
+    Fork { parent, at, messages, project, by } = 101 / 1;
+    RunEnded { run, fence, outcome, messages } = 102 / 1;
+    Again = 103 / 1;
+});
+
+carried!(session::Refusal {
+    Busy = 150 / 1;
+    InboxFull = 151 / 1;
+    HistoryMoved { have, seen } = 152 / 1;
+    Full = 153 / 1;
+    NotHolder(run) = 154 / 1;
+    Exists = 155 / 1;
+    IsClosed = 156 / 1;
+});
+
+carried!(run::Command {
+    Open { spec, session, grant } = 200 / 1;
+    Model { call, outcome } = 201 / 1;
+    Tool { call, attempt, outcome } = 202 / 1;
+    ClientAnswer { results } = 203 / 1;
+    ClientGone = 204 / 1;
+    Stop = 205 / 1;
+    Due = 206 / 1;
+});
+
+carried!(run::Refusal {
+    NoSuchRun = 250 / 1;
+    NotStarted = 251 / 1;
+    Ended = 252 / 1;
+    OtherInput = 253 / 1;
+    NoSuchCall(call) = 254 / 1;
+    NoSuchTool(call) = 255 / 1;
+    NothingHeld = 256 / 1;
+    ResultMissing(call) = 257 / 1;
+    ResultStray(call) = 258 / 1;
+});
+
+carried!(key::Command {
+    Issue(issued) = 300 / 1;
+    Revoke = 301 / 1;
+});
+
+carried!(key::Refusal {
+    NoSuchKey = 350 / 1;
+    Exists = 351 / 1;
+});

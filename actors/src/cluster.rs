@@ -1,0 +1,31 @@
+//! Who owns which partition: where each belongs, the lease that says who should, and until when an effect may leave.
+//!
+//! A lease says who *should* write; the slot and epoch check inside the append says who *may*. Everything here is a
+//! pure function of what a node has seen, so that the same code runs in a node and in the model check.
+
+pub mod dispatch;
+pub mod lease;
+pub mod node_name;
+pub mod place;
+
+pub use node_name::{NodeName, NotANodeName};
+
+use events::quantity::Millis;
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the machine started, its sleep included (`CLOCK_BOOTTIME`): what leases are counted in.
+///
+/// The wall clock may be set and the monotonic one stands still while a machine sleeps; either would let a node
+/// believe in a lease that ended long ago.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Uptime(pub u64);
+
+impl Uptime {
+    /// This time and `wait` more; saturates at the end of time.
+    #[must_use]
+    pub fn after(self, wait: Millis) -> Self {
+        Self(self.0.saturating_add(wait.0))
+    }
+}
