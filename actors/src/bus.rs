@@ -3,6 +3,7 @@
 //! A command is repeated under its id until somebody decides; only an answer means that it counted.
 
 mod envelope;
+mod far;
 mod local;
 mod nats;
 mod refold;
@@ -12,6 +13,7 @@ use crate::directory::Serves;
 use crate::host::Hosted;
 use crate::order::{Answer, NoDecision, Observed, Order};
 use serde::Serialize;
+use tokio::sync::watch;
 
 pub use envelope::{Ask, Belief, Body, Carried, INLINE_BYTES_MAX, Message, Parcel, Urgency};
 pub use local::{COMMAND_BYTES_MAX, Local};
@@ -66,6 +68,23 @@ impl<D> Bus<D> {
         match self {
             Self::Local(local) => local.observe(id).await,
             Self::Nats(nats) => nats.observe(id).await,
+        }
+    }
+
+    /// What the owner believes now, and then each belief that follows; those in between may be left out. Closed when
+    /// nobody can say any more: then it is asked again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::observe`].
+    pub async fn watch<A>(&self, id: A::Id) -> Result<watch::Receiver<Observed<A>>, NoDecision>
+    where
+        A: Hosted,
+        D: Serves<A>,
+    {
+        match self {
+            Self::Local(local) => local.watch(id).await,
+            Self::Nats(nats) => nats.watch(id).await,
         }
     }
 }

@@ -151,6 +151,7 @@ behaviours! {
     a_deadline_that_passed_is_not_sent,
     a_payload_too_large_is_not_sent,
     a_cancelled_caller_changes_nothing,
+    whoever_watches_is_told_each_belief_until_nobody_watches,
 }
 
 async fn a_decision_is_replied(wire: Wire) {
@@ -235,4 +236,17 @@ async fn a_cancelled_caller_changes_nothing(wire: Wire) {
     drop(ask);
     assert_eq!(line.sum().await, 3, "what was sent still counts");
     assert_eq!(line.send(order).await.unwrap().unwrap().state.sum, 3);
+}
+
+async fn whoever_watches_is_told_each_belief_until_nobody_watches(wire: Wire) {
+    let line = Line::open(wire, Faults::none()).await;
+    line.ask(Command::Add(3)).await.unwrap().unwrap();
+    let mut beliefs = patient(line.bus.watch::<Probe>(Id(1))).await.unwrap();
+    assert_eq!(beliefs.borrow_and_update().state.sum, 3);
+    for sum in [7, 11] {
+        let told = line.ask(Command::Add(4)).await.unwrap().unwrap();
+        let seen = patient(beliefs.wait_for(|belief| belief.state.sum >= sum)).await.unwrap();
+        assert_eq!((seen.version, seen.position), (told.version, told.position));
+        assert_eq!(*seen.state, *told.state);
+    }
 }

@@ -10,6 +10,7 @@ use postcard::ser_flavors::Size;
 use serde::Serialize;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
+use tokio::sync::watch;
 
 /// Bytes of one command. A message of a conversation fits; a file belongs into a blob, whose reference is sent.
 pub const COMMAND_BYTES_MAX: usize = 8 << 20;
@@ -49,6 +50,17 @@ impl<D> Local<D> {
         D: Serves<A>,
     {
         self.table::<A>()?.observe(id).await
+    }
+
+    pub(super) async fn watch<A>(
+        &self,
+        id: A::Id,
+    ) -> Result<watch::Receiver<Observed<A>>, NoDecision>
+    where
+        A: Hosted,
+        D: Serves<A>,
+    {
+        self.table::<A>()?.watch(id).await
     }
 
     fn table<A>(&self) -> Result<Arc<Table<A>>, NoDecision>

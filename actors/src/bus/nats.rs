@@ -6,6 +6,7 @@
 mod owner;
 
 use super::envelope::{Ask, Belief, Body, Carried, INLINE_BYTES_MAX, Message};
+use super::far;
 use super::local::{COMMAND_BYTES_MAX, Local, size};
 use super::refold::refold;
 use crate::clock::Clock;
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{BLOB_BYTES_MAX, Blob, Store, StoreError};
+use tokio::sync::watch;
 
 pub use owner::{ANSWERS_MAX, NotServed};
 
@@ -147,6 +149,21 @@ impl<D> Nats<D> {
             }
         });
         tokio::time::timeout(OBSERVE_MAX, far).await.unwrap_or(Err(NoDecision::TimedOut))
+    }
+
+    pub(super) async fn watch<A>(
+        &self,
+        id: A::Id,
+    ) -> Result<watch::Receiver<Observed<A>>, NoDecision>
+    where
+        A: Hosted,
+        D: Serves<A>,
+    {
+        if self.serves(A::stream(&id).partition()) {
+            return self.0.local.watch(id).await;
+        }
+        let first = self.observe::<A>(id).await?;
+        Ok(far::watch(self.0.desk.store.clone(), id, first))
     }
 
     async fn decide_far<A: Hosted>(
