@@ -26,7 +26,7 @@ mod verify;
 
 use crate::slot::Candidate;
 use crate::verify::Report;
-use crate::{Appended, Due, FollowError, Outage, Snapshot, Stats, StoreError};
+use crate::{Appended, Due, FollowError, Outage, Snapshot, Stats, StoreError, metric};
 use api::{context, persist, unavailable};
 pub use error::{ConnectError, SERVER_NEEDED, Unsafe};
 use events::id::{Generation, Partition};
@@ -128,6 +128,7 @@ impl JetStream {
         }
         let proof = sync::prove(&connect.monitors, &keepers).await;
         let sync = allowed(proof, connect.lazy_sync)?;
+        tell(&sync);
         let namespace = connect.namespace.clone();
         let view = |k: u16| {
             Arc::new(ShardView::new(Shard(k), namespace.shard_stream(k, Generation::FIRST)))
@@ -311,6 +312,11 @@ fn allowed(proof: Result<(), ConnectError>, lazy: LazySync) -> Result<Sync, Conn
     }
 }
 
+fn tell(sync: &Sync) {
+    let proved = if *sync == Sync::Proved { 1.0 } else { 0.0 };
+    metrics::gauge!(metric::SYNC_PROVED).set(proved);
+}
+
 /// Takes the proof again and again: a server may be restarted with other settings.
 async fn prove_again(shared: Arc<Shared>) {
     loop {
@@ -326,6 +332,7 @@ async fn prove_again(shared: Arc<Shared>) {
             let changes = !stays && *before != sync;
             if changes {
                 tracing::warn!(?sync, "the proof of syncing has changed");
+                tell(&sync);
                 *before = sync;
             }
             changes

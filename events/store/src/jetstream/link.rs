@@ -6,7 +6,7 @@
 
 use super::error::ConnectError;
 use super::settings::{Credentials, Servers};
-use crate::Outage;
+use crate::{Outage, metric};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, ReconnectToServer, ServerAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -98,6 +98,7 @@ async fn keep(shared: Weak<Shared>, gone: mpsc::Sender<()>, mut given_up: mpsc::
     while given_up.recv().await.is_some() {
         if let Some(shared) = shared.upgrade() {
             shared.given_up.fetch_add(1, Ordering::Relaxed);
+            metrics::counter!(metric::GIVEN_UP).increment(1);
         }
         let client = loop {
             let Some(servers) = shared.upgrade().map(|shared| shared.servers.clone()) else {
