@@ -1,6 +1,7 @@
 //! Hosts over a real store: what a crash, a flood, an outage, a repeat and a restart may cost, and what they may not.
 
 mod effects;
+mod partitions;
 pub mod probe;
 mod recovery;
 mod wakes;

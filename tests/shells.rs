@@ -47,6 +47,14 @@ async fn two_shells_work_beside_a_server_and_each_other() {
     };
     let ((run, tailed), (answer, listed), ()) = tokio::join!(one, other, third);
     assert!(tailed.contains("run.completed"), "{tailed}");
+    // What was told while it happened and what is stored have the same names.
+    let stored = says(data, &["run", "events", &run, "--output", "jsonl"]).await;
+    let stored: Vec<String> =
+        stored.lines().map(|line| json(line)["event"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(stored.first().map(String::as_str), Some("run.queued"));
+    for event in stored {
+        assert!(tailed.contains(&event), "{event} in {tailed}");
+    }
     assert!(answer.contains("hello from a shell"), "{answer}");
     assert!(listed["data"].is_array(), "{listed}");
     let report = json(&says(data, &["run", "replay", &run, "--check", "--json"]).await);

@@ -63,7 +63,7 @@ struct Inner {
     gate: Gate,
     // Std locks: held over no await.
     kinds: Mutex<BTreeMap<StreamKind, Arc<dyn Rouse>>>,
-    tasks: Mutex<Vec<AbortHandle>>,
+    tasks: Mutex<BTreeMap<Partition, AbortHandle>>,
     bells: BTreeMap<Partition, Bell>,
     pace: Arc<Semaphore>,
 }
@@ -106,14 +106,23 @@ impl Agenda {
     pub fn start(&self, partitions: impl IntoIterator<Item = Partition>) {
         for partition in partitions {
             let attend = self.clone().attend(partition);
-            let task = task::spawn(task::Kind::Agenda, attend);
-            locked(&self.0.tasks).push(task.abort_handle());
+            let task = task::spawn(task::Kind::Agenda, attend).abort_handle();
+            if let Some(before) = locked(&self.0.tasks).insert(partition, task) {
+                before.abort();
+            }
+        }
+    }
+
+    /// Wakes nothing of a partition any more.
+    pub fn leave(&self, partition: Partition) {
+        if let Some(task) = locked(&self.0.tasks).remove(&partition) {
+            task.abort();
         }
     }
 
     /// Wakes nothing any more.
     pub fn stop(&self) {
-        for task in locked(&self.0.tasks).drain(..) {
+        for task in std::mem::take(&mut *locked(&self.0.tasks)).into_values() {
             task.abort();
         }
     }

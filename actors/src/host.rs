@@ -61,8 +61,7 @@ pub(crate) struct Host<A: Hosted> {
     pub(crate) stream: StreamKey,
     pub(crate) incarnation: u64,
     pub(crate) inbox: Arc<Inbox<A>>,
-    pub(crate) node: Node,
-    pub(crate) world: Arc<A::World>,
+    /// Has the node and the world, so that not each of many sleepless hosts does.
     pub(crate) table: Arc<Table<A>>,
 }
 
@@ -113,6 +112,10 @@ pub(crate) enum HostError {
 }
 
 impl<A: Hosted> Host<A> {
+    fn node(&self) -> &Node {
+        self.table.node()
+    }
+
     /// Decides what waits, in as few commits as its size allows, then starts what is owed because of it.
     #[instrument(level = "debug", skip_all, fields(stream = %self.stream))]
     async fn look(&self, memory: &mut Memory<A>) -> Result<(), HostError> {
@@ -181,7 +184,7 @@ impl<A: Hosted> Host<A> {
         let wake = A::wake(&memory.state);
         self.inbox.set_wake(wake);
         if let Wake::At(at) = wake {
-            self.node.agenda.note(self.stream.partition(), at);
+            self.node().agenda.note(self.stream.partition(), at);
         }
         let followed = memory.is_followed();
         memory.followers = memory.followers.take().filter(|_| followed);
@@ -192,7 +195,7 @@ impl<A: Hosted> Host<A> {
 
     /// Whether this host has stopped being the stream's. Nothing that waits or comes is lost by it.
     async fn sleeps(&self, memory: &mut Memory<A>) -> bool {
-        let stopping = self.table.is_stopping();
+        let stopping = self.table.rests(self.stream.partition());
         let wanted = !stopping && (std::mem::take(&mut memory.busy) || memory.is_followed());
         if wanted || memory.effects.any_running() {
             return false;
@@ -204,20 +207,21 @@ impl<A: Hosted> Host<A> {
 
 impl<A: Hosted> Actor for Host<A> {
     type Msg = Message;
-    type State = Memory<A>;
+    // Boxed: ractor's future of an actor has room for its state more than once.
+    type State = Box<Memory<A>>;
     type Arguments = ();
 
     async fn pre_start(
         &self,
         _: ActorRef<Message>,
         (): (),
-    ) -> Result<Memory<A>, ActorProcessingErr> {
+    ) -> Result<Box<Memory<A>>, ActorProcessingErr> {
         // Boxed: the futures that touch the store are large, and every sleeping host would carry their room.
         let started = Box::pin(async {
             let mut memory = self.replay().await?;
             self.awake(&mut memory).await?;
             self.start_owed(&mut memory)?;
-            Ok(memory)
+            Ok(Box::new(memory))
         });
         started.await.map_err(|error: HostError| {
             if let HostError::Fenced(epoch) = error {
@@ -231,11 +235,11 @@ impl<A: Hosted> Actor for Host<A> {
         &self,
         myself: ActorRef<Message>,
         message: Message,
-        memory: &mut Memory<A>,
+        memory: &mut Box<Memory<A>>,
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Message::Look => match Box::pin(self.look(memory)).await {
-                Ok(()) if !self.table.is_stopping() => return Ok(()),
+                Ok(()) if !self.table.rests(self.stream.partition()) => return Ok(()),
                 Ok(()) => (),
                 Err(HostError::Fenced(epoch)) => {
                     self.table.fenced(&self.id, self.incarnation, epoch);

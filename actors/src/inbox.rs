@@ -115,6 +115,19 @@ impl<A: Aggregate> Lanes<A> {
         }
     }
 
+    /// An idle stream keeps no room for commands: it may be one of a hundred thousand.
+    fn give_room_back(&mut self) {
+        let Self { control, outcomes, data, .. } = self;
+        for lane in [control, data] {
+            if lane.is_empty() {
+                *lane = VecDeque::new();
+            }
+        }
+        if outcomes.is_empty() {
+            *outcomes = VecDeque::new();
+        }
+    }
+
     fn next(&mut self) -> Option<Item<A>> {
         let control = self.control.pop_front().map(Item::Asked);
         let outcome = || self.outcomes.pop_front().map(Item::Outcome);
@@ -213,6 +226,7 @@ impl<A: Aggregate> Inbox<A> {
         lanes.looking = false;
         let waiting = std::iter::from_fn(|| lanes.next()).take(items_max).collect();
         let reads = mem::take(&mut lanes.reads);
+        lanes.give_room_back();
         if !lanes.is_empty() {
             lanes.notice();
         }

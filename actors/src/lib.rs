@@ -25,6 +25,7 @@ pub mod order;
 pub mod perform;
 pub mod permit;
 pub mod routing;
+pub mod served;
 pub mod supervisor;
 pub mod table;
 pub mod task;

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::health::Gate;
 use crate::permit::Permits;
+use crate::served::Fences;
 use store::Store;
 
 /// One node of one process; clone it freely.
@@ -22,6 +23,8 @@ pub struct Node {
     pub agenda: Agenda,
     /// Room for commands, over all streams.
     pub permits: Permits,
+    /// Where other owners were met.
+    pub fences: Fences,
 }
 
 impl Node {
@@ -30,6 +33,7 @@ impl Node {
     pub fn new(store: Store, clock: Clock, entropy: Entropy) -> Self {
         let gate = Gate::new(store.clone(), clock.clone(), entropy.clone());
         let agenda = Agenda::new(store.clone(), clock.clone(), gate.clone());
-        Self { store, clock, entropy, gate, agenda, permits: Permits::of_node() }
+        let (permits, fences) = (Permits::of_node(), Fences::none());
+        Self { store, clock, entropy, gate, agenda, permits, fences }
     }
 }

@@ -13,8 +13,10 @@ use crate::metric::{self, Full};
 use crate::node::Node;
 use crate::order::{Answer, Lane, NoDecision, Observed, Order};
 use crate::permit::Permit;
+use crate::served::Served;
 use crate::supervisor::{self, Falls, Supervisor};
 use crate::task;
+use events::id::Partition;
 use events::quantity::Millis;
 use events::record::StreamKind;
 use ractor::{ActorId, ActorRef, ActorRuntime, SpawnErr};
@@ -45,6 +47,7 @@ pub struct NotStarted {
 
 struct Slot<A: Hosted> {
     inbox: Arc<Inbox<A>>,
+    partition: Partition,
     life: Life,
 }
 
@@ -61,6 +64,7 @@ struct Inner<A: Hosted> {
     by_actor: BTreeMap<ActorId, A::Id>,
     falls: BTreeMap<A::Id, Falls>,
     incarnations: u64,
+    served: Served,
     stopping: bool,
 }
 
@@ -82,12 +86,25 @@ pub struct Table<A: Hosted> {
 }
 
 impl<A: Hosted> Table<A> {
-    /// An empty table, which the node's agenda may wake streams in.
+    /// An empty table of a node that owns every partition; the node's agenda may wake streams in it.
     ///
     /// # Errors
     ///
     /// When its supervisor can not be started.
     pub async fn open(node: Node, world: Arc<A::World>) -> Result<Arc<Self>, NotStarted> {
+        Self::open_for(node, world, Served::ALL).await
+    }
+
+    /// An empty table for the streams of some partitions, see [`Self::serve`].
+    ///
+    /// # Errors
+    ///
+    /// When its supervisor can not be started.
+    pub async fn open_for(
+        node: Node,
+        world: Arc<A::World>,
+        served: Served,
+    ) -> Result<Arc<Self>, NotStarted> {
         let spawned = ractor::Actor::spawn(None, Supervisor::<A>::new(), ()).await;
         let (supervisor, _join) = spawned.map_err(|source| NotStarted { kind: A::KIND, source })?;
         let inner = Inner {
@@ -95,6 +112,7 @@ impl<A: Hosted> Table<A> {
             by_actor: BTreeMap::new(),
             falls: BTreeMap::new(),
             incarnations: 0,
+            served,
             stopping: false,
         };
         let live = watch::Sender::new(0);
@@ -183,10 +201,10 @@ impl<A: Hosted> Table<A> {
         what: For,
     ) -> Result<(Arc<Inbox<A>>, Permit), NoDecision> {
         let mut inner = self.inner();
-        let inbox = match (inner.stopping, what, inner.slots.get(&id)) {
+        let inbox = match (what, inner.slots.get(&id)) {
             // Whoever waits for a stream that is coming to rest may still look at it.
-            (true, For::View, Some(slot)) => Arc::clone(&slot.inbox),
-            (true | false, For::View | For::Decision, _) => self.find(&mut inner, id)?,
+            (For::View, Some(slot)) if inner.rests(slot.partition) => Arc::clone(&slot.inbox),
+            (For::View | For::Decision, _) => self.find(&mut inner, id)?,
         };
         let busy = || {
             metric::busy(Full::Lane);
@@ -209,7 +227,13 @@ impl<A: Hosted> Table<A> {
             return Err(NoDecision::Parked { until });
         }
         if let Some(slot) = inner.slots.get(&id) {
+            if inner.rests(slot.partition) {
+                return Err(NoDecision::NobodyThere);
+            }
             return Ok(Arc::clone(&slot.inbox));
+        }
+        if inner.rests(A::stream(&id).partition()) {
+            return Err(NoDecision::NobodyThere);
         }
         if inner.slots.len() >= HOSTS_MAX {
             metric::busy(Full::Hosts);
@@ -230,22 +254,18 @@ impl<A: Hosted> Table<A> {
     ) -> Result<(), NoDecision> {
         inner.incarnations += 1;
         let incarnation = inner.incarnations;
-        let host = Host {
-            id,
-            stream: A::stream(&id),
-            incarnation,
-            inbox: Arc::clone(&inbox),
-            node: self.node.clone(),
-            world: Arc::clone(&self.world),
-            table: Arc::clone(self),
-        };
+        let stream = A::stream(&id);
+        let partition = stream.partition();
+        let host =
+            Host { id, stream, incarnation, inbox: Arc::clone(&inbox), table: Arc::clone(self) };
         let supervisor = self.supervisor.get_cell();
         let spawned = ActorRuntime::spawn_linked_instant(None, host, (), supervisor);
         let (host, starting) = spawned.map_err(|_unnamed| NoDecision::Lost)?;
         let actor = host.get_id();
         inbox.attach(host);
         inner.by_actor.insert(actor, id);
-        inner.slots.insert(id, Slot { inbox, life: Life::Up { actor, incarnation } });
+        let life = Life::Up { actor, incarnation };
+        inner.slots.insert(id, Slot { inbox, partition, life });
         // A host that fails to start sends its supervisor nothing.
         let table = Arc::clone(self);
         task::spawn(task::Kind::Startup, async move {
@@ -273,8 +293,17 @@ impl<A: Hosted> Table<A> {
         true
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.inner().stopping
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(crate) fn world(&self) -> &Arc<A::World> {
+        &self.world
+    }
+
+    /// Whether the streams of a partition come to rest here.
+    pub(crate) fn rests(&self, partition: Partition) -> bool {
+        self.inner().rests(partition)
     }
 
     fn count(&self, inner: &Inner<A>) {
@@ -298,6 +327,10 @@ impl<A: Hosted> Slot<A> {
 }
 
 impl<A: Hosted> Inner<A> {
+    fn rests(&self, partition: Partition) -> bool {
+        self.stopping || !self.served.contains(partition)
+    }
+
     fn is_up(&self, id: &A::Id, incarnation: u64) -> bool {
         let life = self.slots.get(id).map(|slot| slot.life);
         matches!(life, Some(Life::Up { incarnation: newest, .. }) if newest == incarnation)

@@ -120,6 +120,26 @@ impl Message {
         Self { role: Role::Tool, name: None, parts: vec![Part::ToolResult(result)] }
     }
 
+    /// The stored form of [`Message::tool_result`], without making the message first.
+    #[must_use]
+    pub fn tool_result_body(call: &str, content: &str) -> Body {
+        #[derive(Serialize)]
+        #[serde(tag = "type", rename_all = "snake_case")]
+        enum Result<'a> {
+            ToolResult { call: &'a str, content: &'a str },
+        }
+        #[derive(Serialize)]
+        struct Message<'a> {
+            role: Role,
+            parts: [Result<'a>; 1],
+        }
+        let parts = [Result::ToolResult { call, content }];
+        let mut bytes = Vec::with_capacity(96 + call.len() + content.len() + content.len() / 8);
+        // Strings only; serialising them can not fail.
+        let _written = serde_json::to_writer(&mut bytes, &Message { role: Role::Tool, parts });
+        Body::new(Json::from(bytes))
+    }
+
     /// All its text, parts joined without a separator.
     #[must_use]
     pub fn plain(&self) -> String {
@@ -232,6 +252,14 @@ mod tests {
             r#"{"role":"assistant","parts":[{"type":"text","text":"so"},{"type":"tool_call","id":"call_1","name":"clock_now","arguments":"{}"}]}"#
         );
         assert_eq!(call().body().message(), Ok(call()));
+    }
+
+    #[test]
+    fn a_tool_result_has_the_same_bytes_however_it_is_made() {
+        for content in ["", r#"{"now":"\u00e9\n"}"#, "\u{1F9D7} \"quoted\"\n"] {
+            let made = Message::tool_result("call_1", content.to_owned()).body();
+            assert_eq!(Message::tool_result_body("call_1", content), made);
+        }
     }
 
     #[test]

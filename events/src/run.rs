@@ -213,8 +213,8 @@ pub struct State {
     pub total: Total,
     /// What the newest answer used and cost.
     pub usage: Usage,
-    /// Provider and model of the newest answer.
-    pub served: Option<(String, String)>,
+    /// Whose the newest answer is: a candidate of the route, by its place; see [`State::served`].
+    pub served: Option<u32>,
     /// How the newest answer stopped.
     pub stop: Option<step::Stop>,
 }
@@ -227,6 +227,13 @@ impl State {
             Life::Ended(end) => Some(end),
             Life::New | Life::Queued | Life::Running => None,
         }
+    }
+
+    /// Who gave the newest answer, once there is one.
+    #[must_use]
+    pub fn served(&self) -> Option<&Candidate> {
+        let place = usize::try_from(self.served?).ok()?;
+        self.spec.as_ref()?.route.get(place)
     }
 
     /// The newest assistant message.
@@ -303,7 +310,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 1;
+    const FOLD: u32 = 2;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)
@@ -330,30 +337,32 @@ impl Aggregate for Run {
         }
     }
 
-    fn evolve(state: State, event: &Event) -> Result<State, IllegalEvent> {
+    fn evolve(mut state: State, event: &Event) -> Result<State, IllegalEvent> {
         let before = state.life.word();
-        let after = match event {
-            Event::Queued(event) => life::queued(state, event),
-            Event::Started(event) => life::started(state, event),
-            Event::ModelAsked(event) => step::on_asked(state, event),
-            Event::ModelAnswered(event) => step::on_answered(state, event),
-            Event::ModelFailed(event) => step::on_failed(state, event),
-            Event::ModelUnknown(event) => step::on_unknown(state, event),
-            Event::ModelDelayed(event) => step::on_delayed(state, event),
-            Event::ToolAsked(event) => ledger::on_asked(state, event),
-            Event::ToolRefused(event) => ledger::on_refused(state, event),
-            Event::ToolReceipt(event) => ledger::on_receipt(state, event),
-            Event::ToolUnknown(event) => ledger::on_unknown(state, event),
-            Event::ToolRetried(event) => ledger::on_retried(state, event),
-            Event::ClientAsked(event) => hold::on_asked(state, event),
-            Event::ClientAnswered(event) => hold::on_answered(state, event),
-            Event::ClientGone(event) => hold::on_gone(state, event),
-            Event::Finished(event) => life::finished(state, event),
+        // Each part changes the state in place: it is large, and a run of many steps is folded from its first event.
+        let to = &mut state;
+        let legal = match event {
+            Event::Queued(event) => life::queued(to, event),
+            Event::Started(event) => life::started(to, event),
+            Event::ModelAsked(event) => step::on_asked(to, event),
+            Event::ModelAnswered(event) => step::on_answered(to, event),
+            Event::ModelFailed(event) => step::on_failed(to, event),
+            Event::ModelUnknown(event) => step::on_unknown(to, event),
+            Event::ModelDelayed(event) => step::on_delayed(to, event),
+            Event::ToolAsked(event) => ledger::on_asked(to, event),
+            Event::ToolRefused(event) => ledger::on_refused(to, event),
+            Event::ToolReceipt(event) => ledger::on_receipt(to, event),
+            Event::ToolUnknown(event) => ledger::on_unknown(to, event),
+            Event::ToolRetried(event) => ledger::on_retried(to, event),
+            Event::ClientAsked(event) => hold::on_asked(to, event),
+            Event::ClientAnswered(event) => hold::on_answered(to, event),
+            Event::ClientGone(event) => hold::on_gone(to, event),
+            Event::Finished(event) => life::finished(to, event),
         };
-        after.ok_or_else(|| IllegalEvent {
-            event: event.name().to_owned(),
-            before: before.to_owned(),
-        })
+        match legal {
+            Some(()) => Ok(state),
+            None => Err(IllegalEvent { event: event.name().to_owned(), before: before.to_owned() }),
+        }
     }
 
     fn awake(state: &State) -> Vec<Event> {

@@ -7,6 +7,8 @@
 mod environment;
 mod file;
 mod merge;
+mod model;
+pub mod nats;
 mod nearest;
 mod rule;
 mod secret;
@@ -15,6 +17,7 @@ mod show;
 pub use environment::{Environment, variable};
 pub use file::NAME as FILE_NAME;
 pub use merge::Problem;
+pub use model::{Model, NotAModel};
 pub use nearest::nearest;
 pub use secret::Secret;
 pub use show::Shown;
@@ -47,7 +50,7 @@ pub const URL: &str = "PITON_URL";
 pub const API_KEY: &str = "PITON_API_KEY";
 
 /// Variables of ours that are not settings.
-const OTHERS: [&str; 5] = [CONFIG, ADMIN_KEY, ADMIN_KEY_FILE, URL, API_KEY];
+const OTHERS: [&str; 6] = [CONFIG, ADMIN_KEY, ADMIN_KEY_FILE, URL, API_KEY, nats::PASSWORD];
 
 /// Who said what a value is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,51 +160,12 @@ pub struct Config {
     pub retry: Retry,
     /// By id: every one that this build knows.
     pub providers: BTreeMap<String, Provider>,
+    /// The cluster; without one the journal is a file in the data folder.
+    pub nats: Option<nats::Nats>,
     /// What is written to the log, and how.
     pub log: Log,
     /// A proxy with TLS stands in front, so that other addresses than loopback may be bound.
     pub behind_proxy: bool,
-}
-
-/// A model of a provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Model {
-    /// The provider's id.
-    pub provider: String,
-    /// The provider's name for it.
-    pub name: String,
-}
-
-/// The text does not name a model and its provider.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{rule} ({text:?})", rule = Model::RULE, text = .0)]
-pub struct NotAModel(String);
-
-impl Model {
-    const RULE: &str = "give PROVIDER:MODEL, such as openai:gpt-5.4-mini";
-}
-
-impl FromStr for Model {
-    type Err = NotAModel;
-
-    fn from_str(text: &str) -> Result<Self, NotAModel> {
-        let parts = text.split_once([':', '/']);
-        let filled =
-            parts.filter(|(provider, name)| provider_id(provider) && !name.trim().is_empty());
-        let (provider, name) = filled.ok_or_else(|| NotAModel(text.to_owned()))?;
-        Ok(Self { provider: provider.to_owned(), name: name.trim().to_owned() })
-    }
-}
-
-impl fmt::Display for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.provider, self.name)
-    }
-}
-
-fn provider_id(text: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
-    !text.is_empty() && text.chars().all(allowed)
 }
 
 /// Bounds of what is accepted.
@@ -398,6 +362,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let format = reader.take_or("log.format", "text", rule::format);
     let level = reader.take_or("log.level", "info", rule::level);
     let behind_proxy = reader.take_or("behind_proxy", "false", rule::switch);
+    let nats = nats::read(reader);
     let providers = providers(reader, known);
     Some(Config {
         bind: bind?,
@@ -417,6 +382,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
             retry_wait_max: retry_wait_max?,
         },
         providers,
+        nats,
         log: Log { format: format?, level: level? },
         behind_proxy: behind_proxy?,
     })

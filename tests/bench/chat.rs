@@ -157,12 +157,15 @@ async fn whole(mock: &Mock, node: &Node, place: &Path) {
         let beyond = through - direct - wait * WAITS_PER_CALL as f64;
         tell(
             "chat_completion",
-            &json!({"in_flight": in_flight, "requests_per_s": answered.round(), "direct_per_s": asked.round(),
-                "ratio": rounded(answered / asked, 3), "p50_ms": rounded(through, 3), "direct_p50_ms": rounded(direct, 3),
-                "added_p50_ms": rounded(through - direct, 3), "durable_wait_ms": rounded(wait, 3),
-                "added_beyond_waits_ms": rounded(beyond, 3), "goal_added_beyond_waits_ms_max": 1,
+            &json!({
+                "in_flight": in_flight, "requests_per_s": answered.round(), "direct_per_s": asked.round(),
+                "ratio": rounded(answered / asked, 3), "p50_ms": rounded(through, 3),
+                "direct_p50_ms": rounded(direct, 3), "added_p50_ms": rounded(through - direct, 3),
+                "durable_wait_ms": rounded(wait, 3), "added_beyond_waits_ms": rounded(beyond, 3),
+                "goal_added_beyond_waits_ms_max": 1,
                 "cpu_us_per_request": middle(&rounds, |(_, (_, _, cpu))| *cpu).round(),
-                "node_resident_mb": resident(Some(node.pid())) >> 20}),
+                "node_resident_mb": resident(Some(node.pid())) >> 20,
+            }),
         );
     }
 }
@@ -178,10 +181,13 @@ async fn streaming(mock: &Mock, node: &Node) {
         let through = middle(&rounds, |(_, through, _)| median(through.first.clone()));
         tell(
             "first_token",
-            &json!({"in_flight": in_flight, "p50_ms": rounded(through, 3), "direct_p50_ms": rounded(direct, 3),
-                "added_p50_ms": rounded(through - direct, 3), "requests_per_s": middle(&rounds, |(_, t, _)| t.per_second()).round(),
-                "direct_per_s": middle(&rounds, |(d, _, _)| d.per_second()).round(),
-                "cpu_us_per_request": middle(&rounds, |(_, _, cpu)| *cpu).round()}),
+            &json!({
+                "in_flight": in_flight, "p50_ms": rounded(through, 3), "direct_p50_ms": rounded(direct, 3),
+                "added_p50_ms": rounded(through - direct, 3), "goal_added_p50_ms_max": 1,
+                "requests_per_s": middle(&rounds, |(_, through, _)| through.per_second()).round(),
+                "direct_per_s": middle(&rounds, |(direct, _, _)| direct.per_second()).round(),
+                "cpu_us_per_request": middle(&rounds, |(_, _, cpu)| *cpu).round(),
+            }),
         );
     }
 }
@@ -208,10 +214,7 @@ async fn waits(node: &Node) {
 #[tokio::main]
 async fn main() {
     let Some(program) = program() else {
-        return tell(
-            "chat_completion",
-            &json!({"absent": "../shared/bench/mock, the provider that this is measured against"}),
-        );
+        return tell("chat_completion", &json!({"absent": "../shared/bench/mock, the provider"}));
     };
     let mock = mock(&program).await;
     let place = tempfile::tempdir_in(folder()).expect("a folder");

@@ -1,4 +1,5 @@
-//! Verified replay, in events per CPU second: hash, link, decode and fold, against SHA-256 and postcard of the same bytes.
+//! Verified replay, in events per CPU second: hash, link, decode and fold, against SHA-256 and postcard of the same
+//! bytes.
 
 mod figure;
 
@@ -8,7 +9,9 @@ use events::journal::{self, Frame};
 use events::message::{Message, Role};
 use events::prompt::{Catalogue, Params};
 use events::quantity::{Instant, Tokens};
-use events::record::{Actor, Boot, Commit, CommitId, Epoch, Hash, JournalId, Payload, Version};
+use events::record::{
+    Actor, Boot, Commit, CommitId, Epoch, Hash, JournalId, Payload, StreamKey, Version,
+};
 use events::run::ledger::{self, Ask, ToolNo, ToolOutcome, Verdict};
 use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
 use events::run::step::{self, CallNo};
@@ -80,7 +83,7 @@ fn receipt(call: u32) -> Command {
 }
 
 /// The frames of one long run, linked as a store would have them.
-fn frames() -> Vec<Frame> {
+fn frames() -> (StreamKey, Vec<Frame>) {
     let id = RunId::new(Place::default(), 1);
     let (journal_id, stream) = (JournalId(1), Run::stream(&id));
     let (mut state, mut prev, mut version) =
@@ -112,14 +115,14 @@ fn frames() -> Vec<Frame> {
         state = events.iter().try_fold(state, Run::evolve).expect("a fold");
         frames.push(frame);
     }
-    frames
+    (stream, frames)
 }
 
-fn verified(frames: &[Frame]) -> u64 {
+fn verified(stream: &StreamKey, frames: &[Frame]) -> u64 {
     let mut state = State::default();
     let (mut prev, mut events) = (None, 0);
     for frame in frames {
-        let commit = journal::decode(&frame.bytes, frame.hash).expect("a commit");
+        let commit = journal::decode_of(stream, &frame.bytes, frame.hash).expect("a commit");
         assert!(prev.is_none_or(|prev| prev == commit.prev), "a link");
         prev = Some(frame.hash);
         for entry in &commit.entries {
@@ -154,7 +157,7 @@ fn rate(mut round: impl FnMut() -> u64) -> f64 {
 }
 
 fn main() {
-    let frames = frames();
+    let (stream, frames) = frames();
     let decoded =
         frames.iter().map(|frame| journal::decode(&frame.bytes, frame.hash).expect("a commit"));
     let payloads: Vec<_> = decoded
@@ -167,7 +170,7 @@ fn main() {
     let (mut own, mut bare) = (vec![], vec![]);
     for _ in 0..ROUNDS {
         bare.push(rate(|| floor(&frames, &payloads)));
-        own.push(rate(|| verified(&frames)));
+        own.push(rate(|| verified(&stream, &frames)));
     }
     let (own, bare) = (median(own), median(bare));
     tell(

@@ -78,7 +78,7 @@ impl<A: Aggregate> Draft<A> {
 impl<A: Hosted> Host<A> {
     pub(super) fn draft(&self, memory: &Memory<A>) -> Draft<A> {
         Draft {
-            now: self.node.clock.now(),
+            now: self.node().clock.now(),
             state: Arc::clone(&memory.state),
             entries: vec![],
             bytes: 0,
@@ -197,7 +197,7 @@ impl<A: Hosted> Host<A> {
         let append = self.commit(&memory.tail, now, A::wake(&state), entries, causes);
         let mut unsettled = false;
         loop {
-            let stands = match self.node.store.append(append.clone()).await {
+            let stands = match self.node().store.append(append.clone()).await {
                 Appended::Appended { position, tail } => (position, tail),
                 // An earlier try of ours. It was not folded: it begins where our belief ends.
                 Appended::Duplicate { position, version } => {
@@ -212,13 +212,13 @@ impl<A: Hosted> Host<A> {
                 Appended::Malformed(malformed) => return Err(malformed.into()),
                 Appended::Unknown(outage) => {
                     unsettled = true;
-                    self.node.gate.report(outage);
-                    self.node.gate.pass().await;
+                    self.node().gate.report(outage);
+                    self.node().gate.pass().await;
                     continue;
                 }
             };
             if unsettled {
-                self.node.gate.settled();
+                self.node().gate.settled();
             }
             self.believe(memory, state, stands, &append.commit.causes);
             self.publish_belief(memory);
@@ -235,7 +235,7 @@ impl<A: Hosted> Host<A> {
         causes: Vec<Cause>,
     ) -> Append {
         let (entries, blobs) = store::spill(entries);
-        let store = &self.node.store;
+        let store = &self.node().store;
         let (epoch, boot) = (store.epoch(self.stream.partition()), store.boot());
         let id = CommitId(digest(&[
             self.stream.as_str().as_bytes(),

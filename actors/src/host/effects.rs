@@ -77,8 +77,9 @@ impl<A: Hosted> Host<A> {
         }
         for (effect, what) in owed {
             let report = self.report(&effect, memory.correlation);
-            let faults = self.node.store.faults().clone();
-            let perform = perform::<A>(Arc::clone(&self.world), self.id, effect.clone(), what);
+            let faults = self.node().store.faults().clone();
+            let perform =
+                perform::<A>(Arc::clone(self.table.world()), self.id, effect.clone(), what);
             let task = task::spawn(task::Kind::Effect, async move {
                 // Boxed: a model call's future is large, and a task is moved when it is started.
                 report.of(faults, Box::pin(perform)).await;
@@ -91,7 +92,7 @@ impl<A: Hosted> Host<A> {
     fn report(&self, effect: &A::EffectId, correlation: u128) -> Report<A> {
         Report {
             inbox: Arc::clone(&self.inbox),
-            clock: self.node.clock.clone(),
+            clock: self.node().clock.clone(),
             stream: self.stream.clone(),
             effect: effect.clone(),
             correlation,

@@ -9,6 +9,8 @@ use events::record::{Position, Recorded, Tail, Version};
 use std::sync::Arc;
 use store::{Snapshot, StoreError};
 
+/// Commits of the first look. Fewer, of fewer entries than make a snapshot, are a whole stream that has none.
+const FIRST_COMMITS: usize = 32;
 /// Commits of one page, so that no read holds the store for long.
 const PAGE_COMMITS: usize = 256;
 /// Entries folded since the newest snapshot that make another one worth its write: folding them again takes about
@@ -18,12 +20,20 @@ const SNAPSHOT_EVERY: usize = 256;
 const SHAPE: u16 = 1;
 
 impl<A: Hosted> Host<A> {
-    /// The stream as the log has it.
+    /// The stream as the log has it. Most streams are young: one look at the log is all that they need.
     pub(super) async fn replay(&self) -> Result<Memory<A>, HostError> {
-        let mut memory = match self.load().await? {
-            Some(memory) => memory,
-            None => self.empty(),
-        };
+        let mut memory = self.empty();
+        let first = self.page(&memory, FIRST_COMMITS).await?;
+        let entries: usize = first.iter().map(|recorded| recorded.commit.entries.len()).sum();
+        if first.len() < FIRST_COMMITS && entries < SNAPSHOT_EVERY {
+            self.fold_all(&mut memory, &first).await?;
+            self.publish_belief(&mut memory);
+            return Ok(memory);
+        }
+        match self.load().await? {
+            Some(kept) => memory = kept,
+            None => self.fold_all(&mut memory, &first).await?,
+        }
         self.catch_up(&mut memory).await?;
         Ok(memory)
     }
@@ -31,7 +41,7 @@ impl<A: Hosted> Host<A> {
     fn empty(&self) -> Memory<A> {
         Memory {
             state: Arc::default(),
-            tail: self.node.store.empty_tail(&self.stream),
+            tail: self.node().store.empty_tail(&self.stream),
             position: Position::default(),
             known: Known::default(),
             correlation: 0,
@@ -44,15 +54,15 @@ impl<A: Hosted> Host<A> {
 
     /// What the newest snapshot says, placed by the commit that it stands on.
     async fn load(&self) -> Result<Option<Memory<A>>, HostError> {
-        let (store, stream) = (&self.node.store, &self.stream);
-        let snapshot = self.node.gate.read(|| store.snapshot(stream, A::FOLD)).await?;
+        let (store, stream) = (&self.node().store, &self.stream);
+        let snapshot = self.node().gate.read(|| store.snapshot(stream, A::FOLD)).await?;
         let Some(snapshot) = snapshot else { return Ok(None) };
         let Some(kept) = kept::<A>(&snapshot.bytes) else {
             tracing::warn!(%stream, "a snapshot does not decode; the stream is read from its start");
             return Ok(None);
         };
         let before = Version(snapshot.version.0.saturating_sub(1));
-        let commits = self.node.gate.read(|| store.read(stream, before, 1)).await?;
+        let commits = self.node().gate.read(|| store.read(stream, before, 1)).await?;
         let fits = |at: &Recorded| {
             (at.commit.last_version(), at.hash) == (snapshot.version, snapshot.hash)
         };
@@ -72,13 +82,9 @@ impl<A: Hosted> Host<A> {
 
     /// Folds what the log has after what is believed.
     pub(super) async fn catch_up(&self, memory: &mut Memory<A>) -> Result<(), HostError> {
-        let (store, stream) = (&self.node.store, &self.stream);
         loop {
-            let after = memory.tail.version;
-            let page = self.node.gate.read(|| store.read(stream, after, PAGE_COMMITS)).await?;
-            for recorded in &page {
-                self.fold(memory, recorded).await?;
-            }
+            let page = self.page(memory, PAGE_COMMITS).await?;
+            self.fold_all(memory, &page).await?;
             if page.len() < PAGE_COMMITS {
                 break;
             }
@@ -87,10 +93,23 @@ impl<A: Hosted> Host<A> {
         Ok(())
     }
 
+    /// What follows in the log on what is believed.
+    async fn page(&self, memory: &Memory<A>, commits: usize) -> Result<Vec<Recorded>, HostError> {
+        let (store, stream, after) = (&self.node().store, &self.stream, memory.tail.version);
+        Ok(self.node().gate.read(|| store.read(stream, after, commits)).await?)
+    }
+
+    async fn fold_all(&self, memory: &mut Memory<A>, page: &[Recorded]) -> Result<(), HostError> {
+        for recorded in page {
+            self.fold(memory, recorded).await?;
+        }
+        Ok(())
+    }
+
     async fn fold(&self, memory: &mut Memory<A>, recorded: &Recorded) -> Result<(), HostError> {
         let mut state = Arc::unwrap_or_clone(std::mem::take(&mut memory.state));
         for entry in &recorded.commit.entries {
-            let payload = self.node.gate.read(|| self.node.store.payload(entry)).await?;
+            let payload = self.node().gate.read(|| self.node().store.payload(entry)).await?;
             let event = A::decode(entry.kind, entry.schema, &payload)?;
             state = A::evolve(state, &event)?;
         }
@@ -116,7 +135,7 @@ impl<A: Hosted> Host<A> {
         let bytes = postcard::to_stdvec(&(SHAPE, known, correlation, &**state))?;
         let snapshot =
             Snapshot { fold: A::FOLD, version: tail.version, hash: tail.hash, bytes: bytes.into() };
-        Ok(self.node.store.put_snapshot(&self.stream, snapshot).await?)
+        Ok(self.node().store.put_snapshot(&self.stream, snapshot).await?)
     }
 }
 

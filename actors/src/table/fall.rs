@@ -28,7 +28,9 @@ impl<A: Hosted> Table<A> {
 
     /// Another owner has written: the stream is not ours, and that is no fall.
     pub(crate) fn fenced(&self, id: &A::Id, incarnation: u64, epoch: Epoch) {
-        tracing::warn!(stream = %A::stream(id), epoch = epoch.0, "fenced by a later owner");
+        let stream = A::stream(id);
+        tracing::warn!(%stream, epoch = epoch.0, "fenced by a later owner");
+        self.node.fences.met(stream.partition(), epoch);
         let inner = self.inner();
         if inner.is_up(id, incarnation) {
             self.leave(inner, id, NoDecision::NobodyThere);
@@ -43,7 +45,7 @@ impl<A: Hosted> Table<A> {
         let stream = A::stream(&id);
         tracing::error!(%stream, error = why, "a host fell");
         metric::fell(A::KIND);
-        if inner.stopping {
+        if inner.rests(stream.partition()) {
             return self.leave(inner, &id, NoDecision::NobodyThere);
         }
         let falls = inner.falls.entry(id).or_default();

@@ -1,11 +1,16 @@
 //! How hosts come to rest: one by one when nothing comes, all together when the node stops.
 
-use super::{Life, Slot, Table};
+use super::{Inner, Life, Slot, Table};
 use crate::host::Hosted;
 use crate::order::NoDecision;
+use events::id::Partition;
 use events::quantity::Instant;
 use futures_util::future::join_all;
-use std::{collections::BTreeMap, sync::Weak, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{MutexGuard, Weak},
+    time::Duration,
+};
 
 /// How long a stopping table waits for its killed hosts to be gone.
 const KILL_MAX: Duration = Duration::from_secs(5);
@@ -31,18 +36,59 @@ impl<A: Hosted> Table<A> {
         let drained = tokio::select! {
             biased;
             _ = live.wait_for(|hosts| *hosts == 0) => Drained::Quiet,
-            () = self.node.clock.sleep_until(deadline) => self.cut().await,
+            () = self.node.clock.sleep_until(deadline) => Self::cut(self.forget(|_| true)).await,
         };
         self.supervisor.stop(None);
         drained
     }
 
+    /// Lets the streams of a partition in: this node has become its owner.
+    pub fn serve(&self, partition: Partition) {
+        let mut inner = self.inner();
+        inner.served = inner.served.with(partition);
+    }
+
+    /// Comes to rest in one partition, as [`Self::drain`] does in all, so that its next owner finds nothing open.
+    pub async fn hand_over(&self, partition: Partition, deadline: Instant) -> Drained {
+        self.rest_in(partition);
+        let mut live = self.live.subscribe();
+        let empty = |_: &usize| self.none_in(partition);
+        tokio::select! {
+            biased;
+            _ = live.wait_for(empty) => Drained::Quiet,
+            () = self.node.clock.sleep_until(deadline) => self.lose(partition).await,
+        }
+    }
+
+    /// Ends the hosts of a partition that is this node's no more, and their effects with them.
+    pub async fn lose(&self, partition: Partition) -> Drained {
+        self.rest_in(partition);
+        let slots = self.forget(|slot| slot.partition == partition);
+        if slots.is_empty() { Drained::Quiet } else { Self::cut(slots).await }
+    }
+
+    fn rest_in(&self, partition: Partition) {
+        let mut inner = self.inner();
+        inner.served = inner.served.without(partition);
+        self.come_to_rest(inner, |slot| slot.partition == partition);
+    }
+
+    fn none_in(&self, partition: Partition) -> bool {
+        self.inner().slots.values().all(|slot| slot.partition != partition)
+    }
+
     fn stop_admitting(&self) {
         let mut inner = self.inner();
         inner.stopping = true;
-        let resting = inner.slots.extract_if(.., |_, slot| slot.life == Life::Resting);
+        self.come_to_rest(inner, |_| true);
+    }
+
+    /// Streams without a host are forgotten; a host that idles is told to stop.
+    fn come_to_rest(&self, mut inner: MutexGuard<'_, Inner<A>>, those: impl Fn(&Slot<A>) -> bool) {
+        let resting =
+            inner.slots.extract_if(.., |_, slot| slot.life == Life::Resting && those(slot));
         let resting: Vec<_> = resting.collect();
-        for slot in inner.slots.values() {
+        for slot in inner.slots.values().filter(|slot| those(slot)) {
             slot.inbox.tick();
         }
         self.count(&inner);
@@ -53,8 +99,7 @@ impl<A: Hosted> Table<A> {
     }
 
     /// Ends the hosts that are left, in the middle of whatever they await, and their effects with them.
-    async fn cut(&self) -> Drained {
-        let slots = self.forget_all();
+    async fn cut(slots: BTreeMap<A::Id, Slot<A>>) -> Drained {
         let ends = slots.values().map(|slot| {
             slot.inbox.close(NoDecision::NobodyThere);
             let host = slot.inbox.host();
@@ -69,11 +114,15 @@ impl<A: Hosted> Table<A> {
         Drained::Cut { hosts: slots.len() }
     }
 
-    fn forget_all(&self) -> BTreeMap<A::Id, Slot<A>> {
+    fn forget(&self, those: impl Fn(&Slot<A>) -> bool) -> BTreeMap<A::Id, Slot<A>> {
         let mut inner = self.inner();
-        let slots = std::mem::take(&mut inner.slots);
+        let slots: BTreeMap<_, _> = inner.slots.extract_if(.., |_, slot| those(slot)).collect();
         // So that their deaths are not taken for falls.
-        inner.by_actor.clear();
+        for slot in slots.values() {
+            if let Life::Up { actor, .. } = slot.life {
+                inner.by_actor.remove(&actor);
+            }
+        }
         self.count(&inner);
         slots
     }

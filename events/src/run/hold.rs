@@ -98,21 +98,21 @@ pub(super) fn give_up(state: &State) -> Option<Event> {
     state.held.as_ref().map(|held| Event::ClientGone(ClientGone { calls: held.calls.clone() }))
 }
 
-pub(super) fn on_asked(mut state: State, event: &ClientAsked) -> Option<State> {
+pub(super) fn on_asked(state: &mut State, event: &ClientAsked) -> Option<()> {
     if state.held.is_some() || !state.between_steps || !matches!(state.life, life::Life::Running) {
         return None;
     }
     state.held = Some(Held { calls: event.calls.clone(), until: event.until });
-    Some(state)
+    Some(())
 }
 
-pub(super) fn on_answered(mut state: State, event: &ClientAnswered) -> Option<State> {
+pub(super) fn on_answered(state: &mut State, event: &ClientAnswered) -> Option<()> {
     state.held.take()?;
     state.answers.extend(event.results.iter().cloned());
-    Some(state)
+    Some(())
 }
 
-pub(super) fn on_gone(mut state: State, _event: &ClientGone) -> Option<State> {
+pub(super) fn on_gone(state: &mut State, _event: &ClientGone) -> Option<()> {
     state.held.take()?;
-    Some(state)
+    Some(())
 }

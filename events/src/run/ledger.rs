@@ -265,7 +265,7 @@ pub(super) fn give_up(state: &State) -> Vec<Event> {
     open.filter_map(|one| one.call).map(|call| Event::ToolUnknown(ToolUnknown { call })).collect()
 }
 
-pub(super) fn on_asked(mut state: State, event: &ToolAsked) -> Option<State> {
+pub(super) fn on_asked(state: &mut State, event: &ToolAsked) -> Option<()> {
     if event.call != state.next_tool || !state.between_steps || state.step == 0 {
         return None;
     }
@@ -279,10 +279,10 @@ pub(super) fn on_asked(mut state: State, event: &ToolAsked) -> Option<State> {
         class: event.class,
         standing: Standing::Open { attempt: 0 },
     });
-    Some(state)
+    Some(())
 }
 
-pub(super) fn on_refused(mut state: State, event: &ToolRefused) -> Option<State> {
+pub(super) fn on_refused(state: &mut State, event: &ToolRefused) -> Option<()> {
     if !state.between_steps || state.step == 0 {
         return None;
     }
@@ -295,30 +295,30 @@ pub(super) fn on_refused(mut state: State, event: &ToolRefused) -> Option<State>
         class: ReplayClass::ReadOnly,
         standing: Standing::Settled(event.content.clone()),
     });
-    Some(state)
+    Some(())
 }
 
-fn settle(mut state: State, call: ToolNo, content: &str) -> Option<State> {
+fn settle(state: &mut State, call: ToolNo, content: &str) -> Option<()> {
     let open = state.tools.iter_mut().find(|one| one.call == Some(call) && one.is_open())?;
     open.standing = Standing::Settled(content.to_owned());
-    Some(state)
+    Some(())
 }
 
-pub(super) fn on_receipt(state: State, event: &ToolReceipt) -> Option<State> {
+pub(super) fn on_receipt(state: &mut State, event: &ToolReceipt) -> Option<()> {
     settle(state, event.call, &event.content)
 }
 
-pub(super) fn on_unknown(mut state: State, event: &ToolUnknown) -> Option<State> {
+pub(super) fn on_unknown(state: &mut State, event: &ToolUnknown) -> Option<()> {
     state.tools_unknown = state.tools_unknown.saturating_add(1);
     settle(state, event.call, UNKNOWN_RESULT)
 }
 
-pub(super) fn on_retried(mut state: State, event: &ToolRetried) -> Option<State> {
+pub(super) fn on_retried(state: &mut State, event: &ToolRetried) -> Option<()> {
     let open = state.tools.iter_mut().find(|one| one.call == Some(event.call))?;
     match open.standing {
         Standing::Open { attempt } if attempt.checked_add(1) == Some(event.attempt) => {
             open.standing = Standing::Open { attempt: event.attempt };
-            Some(state)
+            Some(())
         }
         Standing::Open { .. } | Standing::Settled(_) => None,
     }
@@ -329,7 +329,7 @@ pub(super) fn results(state: &State) -> Vec<Body> {
     let mut done: Vec<_> = state.tools.iter().collect();
     done.sort_by_key(|one| one.index);
     let content = |one: &Call| match &one.standing {
-        Standing::Settled(content) => Some(Message::tool_result(&one.id, content.clone()).body()),
+        Standing::Settled(content) => Some(Message::tool_result_body(&one.id, content)),
         Standing::Open { .. } => None,
     };
     done.into_iter().filter_map(content).collect()

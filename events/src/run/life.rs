@@ -174,17 +174,17 @@ pub(super) fn close(state: &State, outcome: Outcome, reason: Reason, detail: Str
     events
 }
 
-pub(super) fn queued(mut state: State, event: &Queued) -> Option<State> {
+pub(super) fn queued(state: &mut State, event: &Queued) -> Option<()> {
     if state.life != Life::New {
         return None;
     }
     state.spec = Some(Arc::clone(&event.spec));
     state.session = event.session;
     state.life = Life::Queued;
-    Some(state)
+    Some(())
 }
 
-pub(super) fn started(mut state: State, event: &Started) -> Option<State> {
+pub(super) fn started(state: &mut State, event: &Started) -> Option<()> {
     if state.life != Life::Queued || event.fence.is_some() != state.session.is_some() {
         return None;
     }
@@ -193,10 +193,10 @@ pub(super) fn started(mut state: State, event: &Started) -> Option<State> {
     state.transcript = state.spec.as_ref().map(|spec| spec.input.clone()).unwrap_or_default();
     state.life = Life::Running;
     state.between_steps = true;
-    Some(state)
+    Some(())
 }
 
-pub(super) fn finished(mut state: State, event: &Finished) -> Option<State> {
+pub(super) fn finished(state: &mut State, event: &Finished) -> Option<()> {
     let open = state.model.is_some()
         || state.held.is_some()
         || state.tools.iter().any(ledger::Call::is_open);
@@ -207,7 +207,7 @@ pub(super) fn finished(mut state: State, event: &Finished) -> Option<State> {
     state.delayed = None;
     state.tools.clear();
     state.life = Life::Ended(event.clone());
-    Some(state)
+    Some(())
 }
 
 /// The refusal that every command but a repeat gets from a run that is not at work.

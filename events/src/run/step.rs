@@ -408,7 +408,7 @@ pub(super) fn candidate<'a>(state: &'a State, open: &OpenCall) -> Option<&'a Can
     state.spec.as_ref()?.route.get(usize::try_from(open.asked.candidate).ok()?)
 }
 
-pub(super) fn on_asked(mut state: State, event: &ModelAsked) -> Option<State> {
+pub(super) fn on_asked(state: &mut State, event: &ModelAsked) -> Option<()> {
     let running = matches!(state.life, life::Life::Running);
     let busy = state.model.is_some()
         || state.held.is_some()
@@ -416,7 +416,7 @@ pub(super) fn on_asked(mut state: State, event: &ModelAsked) -> Option<State> {
     if !running || busy || event.call != state.next_call {
         return None;
     }
-    let news = news(&state);
+    let news = news(state);
     state.transcript.extend(news);
     state.answers.clear();
     state.tools.clear();
@@ -429,45 +429,45 @@ pub(super) fn on_asked(mut state: State, event: &ModelAsked) -> Option<State> {
     state.attempts.candidate = usize::try_from(event.candidate).ok()?;
     state.next_call = CallNo(state.next_call.0.checked_add(1)?);
     state.model = Some(OpenCall { asked: event.clone() });
-    Some(state)
+    Some(())
 }
 
 fn take_open(state: &mut State, call: CallNo) -> Option<OpenCall> {
     state.model.take_if(|open| open.asked.call == call)
 }
 
-pub(super) fn on_answered(mut state: State, event: &ModelAnswered) -> Option<State> {
-    let open = take_open(&mut state, event.call)?;
+pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()> {
+    let open = take_open(state, event.call)?;
     state.total.answered(&event.usage, open.asked.reserved);
     state.usage = event.usage;
-    state.served = candidate(&state, &open).map(|who| (who.provider.clone(), who.model.clone()));
+    state.served = Some(open.asked.candidate);
     state.transcript.push(event.body.clone());
     state.stop = Some(event.stop);
     state.between_steps = true;
-    Some(state)
+    Some(())
 }
 
-pub(super) fn on_failed(mut state: State, event: &ModelFailed) -> Option<State> {
-    let open = take_open(&mut state, event.call)?;
+pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
+    let open = take_open(state, event.call)?;
     match event.charge {
         Charge::Nothing => state.total.refused(),
         Charge::Reserved => state.total.unknown(open.asked.reserved),
     }
     state.attempts = event.attempts;
-    Some(state)
+    Some(())
 }
 
-pub(super) fn on_unknown(mut state: State, event: &ModelUnknown) -> Option<State> {
-    take_open(&mut state, event.call)?;
+pub(super) fn on_unknown(state: &mut State, event: &ModelUnknown) -> Option<()> {
+    take_open(state, event.call)?;
     state.total.unknown(event.reserved);
     state.attempts = event.attempts;
-    Some(state)
+    Some(())
 }
 
-pub(super) fn on_delayed(mut state: State, event: &ModelDelayed) -> Option<State> {
+pub(super) fn on_delayed(state: &mut State, event: &ModelDelayed) -> Option<()> {
     if state.model.is_some() || state.between_steps || !matches!(state.life, life::Life::Running) {
         return None;
     }
     state.delayed = Some(event.clone());
-    Some(state)
+    Some(())
 }

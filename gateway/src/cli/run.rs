@@ -219,7 +219,7 @@ async fn stored(ctx: &mut Context<'_>, client: &Client, events: Events) -> Resul
                 Output::Json | Output::Jsonl => print::line(ctx.out, &entry)?,
                 Output::Table => {
                     let data = entry.get("data").cloned().unwrap_or_default();
-                    let line = summary(&version.to_string(), &field(&entry, "name"), &data);
+                    let line = summary(&version.to_string(), &field(&entry, "event"), &data);
                     writeln!(ctx.out, "{}  {line}", field(&entry, "at"))?;
                 }
             }

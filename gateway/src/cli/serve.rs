@@ -5,7 +5,7 @@ use super::context::Context;
 use super::failure::CliError;
 use crate::auth::node_key::{self, Show, Told};
 use crate::boot::{self, Demonstration, Running};
-use crate::config::{self, Config, Environment};
+use crate::config::{self, Config, Environment, Flags};
 use crate::error::{Exit, chain};
 use crate::telemetry::redact::Redactor;
 use crate::telemetry::{self, Colour, Metrics};
@@ -13,14 +13,8 @@ use store::Faults;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(super) fn serve(ctx: &mut Context<'_>, serve: Serve) -> Result<Exit, CliError> {
-    let Serve { bind, demo, behind_proxy, faults } = serve;
-    let mut flags = ctx.flags();
-    if let Some(bind) = bind {
-        flags = flags.with("bind", "--bind", bind);
-    }
-    if behind_proxy {
-        flags = flags.with("behind_proxy", "--behind-proxy", "true".to_owned());
-    }
+    let flags = settings(ctx.flags(), &serve);
+    let Serve { demo, faults, .. } = serve;
     let loaded = ctx.load_with(&flags)?;
     let faults: Faults = faults
         .unwrap_or_default()
@@ -50,6 +44,32 @@ pub(super) fn serve(ctx: &mut Context<'_>, serve: Serve) -> Result<Exit, CliErro
     })
 }
 
+/// The flags that set a key of the configuration.
+fn settings(mut flags: Flags, serve: &Serve) -> Flags {
+    let texts = [
+        ("bind", "--bind", &serve.bind),
+        ("nats.url", "--nats", &serve.nats),
+        ("nats.namespace", "--namespace", &serve.namespace),
+        ("nats.node", "--node", &serve.node),
+        ("nats.monitor", "--nats-monitor", &serve.nats_monitor),
+    ];
+    for (key, flag, text) in texts {
+        if let Some(text) = text {
+            flags = flags.with(key, flag, text.clone());
+        }
+    }
+    let switches = [
+        ("behind_proxy", "--behind-proxy", serve.behind_proxy),
+        ("nats.allow_lazy_fsync", "--allow-lazy-fsync", serve.allow_lazy_fsync),
+    ];
+    for (key, flag, on) in switches {
+        if on {
+            flags = flags.with(key, flag, "true".to_owned());
+        }
+    }
+    flags
+}
+
 fn fell(error: impl std::error::Error + 'static) -> CliError {
     CliError::Node(chain(&error))
 }
@@ -57,7 +77,7 @@ fn fell(error: impl std::error::Error + 'static) -> CliError {
 /// Knows every secret that the configuration and the environment give.
 fn redactor(config: &Config, environment: &Environment) -> Redactor {
     let redactor = Redactor::default();
-    let named = [config::ADMIN_KEY, config::API_KEY]
+    let named = [config::ADMIN_KEY, config::API_KEY, config::nats::PASSWORD]
         .into_iter()
         .filter_map(|name| environment.secret(name));
     let keys = config

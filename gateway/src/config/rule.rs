@@ -50,7 +50,7 @@ fn shown<T>(rule: &str) -> Result<T, Broken> {
     Err(Broken::Shown(rule.to_owned()))
 }
 
-fn text(raw: &Raw) -> Option<&str> {
+pub(crate) fn text(raw: &Raw) -> Option<&str> {
     match raw {
         Raw::Spoken(text) | Raw::Text(text) => Some(text.trim()).filter(|text| !text.is_empty()),
         Raw::Integer(_) | Raw::Switch(_) | Raw::EmptyTable | Raw::Other(_) => None,

@@ -1,6 +1,7 @@
 //! What is in force, as rows of key, value and origin. A secret is said to be set and never shown.
 
 use super::file::segment;
+use super::nats::Nats;
 use super::{Config, Format, Loaded, Origin, Provider};
 use events::quantity::Millis;
 
@@ -23,6 +24,8 @@ impl Loaded {
             .into_iter()
             .map(|(key, value)| self.row(key.to_owned(), value))
             .collect();
+        let cluster = self.config.nats.iter().flat_map(Nats::spoken);
+        rows.extend(cluster.map(|(key, value)| self.row(key.to_owned(), value)));
         for (id, provider) in &self.config.providers {
             let table = format!("providers.{}", segment(id));
             let spoken = of_provider(provider).into_iter();
@@ -44,8 +47,7 @@ impl Loaded {
 }
 
 fn scalars(config: &Config) -> Vec<(&'static str, String)> {
-    let Config { bind, data_dir, default_model, limits, retry, providers: _, log, behind_proxy } =
-        config;
+    let Config { bind, data_dir, default_model, limits, retry, log, behind_proxy, .. } = config;
     let format = match log.format {
         Format::Text => "text",
         Format::Json => "json",

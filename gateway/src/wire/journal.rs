@@ -1,10 +1,20 @@
 //! A commit as one line of JSON: everything that its hash covers, so that a stranger can check the chain.
 
-use super::{fact, time::rfc3339};
-use events::catalogue;
+use super::{fact, live, time::rfc3339};
+use events::catalogue::{self, Fact};
 use events::record::{Payload, Recorded};
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// What the streams of events call a fact; `name` beside it is the stored kind's.
+fn event(known: &Fact) -> String {
+    match known {
+        Fact::Run(event) => live::name(event).to_owned(),
+        Fact::Session(event) => format!("session.{}", event.name()),
+        Fact::Key(event) => format!("key.{}", event.name()),
+        Fact::Probe => known.name().to_owned(),
+    }
+}
 
 /// One commit; `payloads` are its entries' bytes, in order.
 #[must_use]
@@ -13,9 +23,9 @@ pub fn commit(recorded: &Recorded, payloads: &[Arc<[u8]>]) -> Value {
     let entries = commit.entries.iter().zip(payloads).zip(commit.first_version.0..).map(
         |((entry, bytes), version)| {
             let decoded = catalogue::decode(&commit.stream, entry.kind, entry.schema, bytes);
-            let (name, data) = match &decoded {
-                Ok(known) => (Some(known.name()), fact::fact(known)),
-                Err(_) => (None, Value::Null),
+            let (name, event, data) = match &decoded {
+                Ok(known) => (Some(known.name()), Some(event(known)), fact::fact(known)),
+                Err(_) => (None, None, Value::Null),
             };
             let blob = match &entry.payload {
                 Payload::Inline(_) => None,
@@ -26,6 +36,7 @@ pub fn commit(recorded: &Recorded, payloads: &[Arc<[u8]>]) -> Value {
                 "kind": entry.kind,
                 "schema": entry.schema,
                 "name": name,
+                "event": event,
                 "blob": blob,
                 "data": data,
             })

@@ -53,7 +53,7 @@ pub fn object(
         "project_id": spec.map(|spec| spec.project.as_str()),
         "model": primary.map(|one| format!("{}:{}", one.provider, one.model)),
         "route_source": spec.map(|spec| spec.route_source.as_str()),
-        "served_by": state.served.as_ref().map(|(provider, model)| format!("{provider}:{model}")),
+        "served_by": state.served().map(|one| format!("{}:{}", one.provider, one.model)),
         "created_at": created.map(rfc3339),
         "finished_at": finished.map(rfc3339),
         "metadata": spec.map(|spec| &spec.metadata),

@@ -31,7 +31,9 @@ async fn agrees(handle: &Handle, journal: &Journal) {
         assert_eq!(row.total, state.total, "{id}");
         assert_eq!((row.steps, row.model_calls), (state.step, state.next_call.0), "{id}");
         assert_eq!((row.tools_asked, row.tools_unknown), (state.next_tool.0, state.tools_unknown));
-        let served = state.served.clone().map(|(provider, model)| Served { provider, model });
+        let served = state
+            .served()
+            .map(|one| Served { provider: one.provider.clone(), model: one.model.clone() });
         assert_eq!((row.served, row.session), (served, state.session));
         match (&state.life, row.phase) {
             (Life::Ended(end), Phase::Ended(row)) => {

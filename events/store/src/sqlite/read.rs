@@ -94,7 +94,7 @@ pub(super) fn stream(
     let mut before = None;
     while let Some(row) = rows.next()? {
         let columns = Columns::of(row)?;
-        let recorded = columns.recorded().map_err(|e| corrupt(columns.position(), e))?;
+        let recorded = columns.recorded_of(stream).map_err(|e| corrupt(columns.position(), e))?;
         let link = match before {
             Some(link) => link,
             None => link_before(&transaction, journal, &recorded, after)?,

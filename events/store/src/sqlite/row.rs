@@ -2,8 +2,8 @@
 
 use crate::Corrupt;
 use crate::memory::SHARD;
-use events::journal::decode;
-use events::record::{Commit, Hash, Position, Recorded};
+use events::journal::{decode, decode_of};
+use events::record::{Commit, Hash, Position, Recorded, StreamKey};
 use rusqlite::Row;
 
 /// What [`Columns::of`] reads, in its order.
@@ -49,6 +49,11 @@ impl<'a> Columns<'a> {
         Ok(decode(self.frame, self.hash)?)
     }
 
+    /// The same, for whoever reads one stream.
+    pub(crate) fn commit_of(&self, stream: &StreamKey) -> Result<Commit, Corrupt> {
+        Ok(decode_of(stream, self.frame, self.hash)?)
+    }
+
     /// The first column that disagrees with the commit.
     pub(crate) fn differs(&self, commit: &Commit) -> Option<&'static str> {
         let number = |column: i64, field: u64| column.cast_unsigned() != field;
@@ -69,7 +74,15 @@ impl<'a> Columns<'a> {
 
     /// The commit with its place, bytes and columns checked.
     pub(crate) fn recorded(&self) -> Result<Recorded, Corrupt> {
-        let commit = self.commit()?;
+        self.agreed(self.commit()?)
+    }
+
+    /// The same, for whoever reads one stream.
+    pub(crate) fn recorded_of(&self, stream: &StreamKey) -> Result<Recorded, Corrupt> {
+        self.agreed(self.commit_of(stream)?)
+    }
+
+    fn agreed(&self, commit: Commit) -> Result<Recorded, Corrupt> {
         match self.differs(&commit) {
             Some(column) => Err(Corrupt::Column(column)),
             None => Ok(Recorded { position: self.position(), hash: self.hash, commit }),

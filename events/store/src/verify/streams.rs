@@ -104,7 +104,7 @@ fn link(this: &mut Inspection<'_>, chain: &mut Chain, columns: &Columns<'_>) {
         this.problem(place.clone(), What::Order);
     }
     let (prev, expected) = chain.next;
-    let Ok(commit) = columns.commit() else {
+    let Ok(commit) = columns.commit_of(&chain.key) else {
         // Reported by the first pass. Its columns lead on, so that what follows is not reported with it.
         chain.sound = false;
         chain.next = (columns.hash, version.plus(1));

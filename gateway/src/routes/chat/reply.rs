@@ -82,16 +82,9 @@ impl Reply {
         if self.repeat == Repeat::Again {
             set(headers, "idempotency-replayed", "true");
         }
-        let served = state.served.as_ref().map(|(provider, model)| format!("{provider}:{model}"));
-        let primary = || {
-            state
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.route.first())
-                .map(|one| format!("{}:{}", one.provider, one.model))
-        };
-        if let Some(by) = served.or_else(primary) {
-            set(headers, "x-piton-served-by", &by);
+        let primary = || state.spec.as_ref().and_then(|spec| spec.route.first());
+        if let Some(by) = state.served().or_else(primary) {
+            set(headers, "x-piton-served-by", &format!("{}:{}", by.provider, by.model));
         }
         if let Some(session) = self.session {
             set(headers, "x-piton-session-id", &session.to_string());
