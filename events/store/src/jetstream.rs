@@ -26,7 +26,7 @@ mod verify;
 
 use crate::slot::Candidate;
 use crate::verify::Report;
-use crate::{Appended, Blob, Due, FollowError, Outage, Snapshot, Stats, StoreError};
+use crate::{Appended, Blob, Due, FollowError, Outage, Snapshot, Stats, StoreError, metric};
 use api::{context, persist, unavailable};
 pub use error::{ConnectError, SERVER_NEEDED, Unsafe};
 use events::id::{Generation, Partition};
@@ -36,7 +36,7 @@ use events::subject::{Meta, Namespace, Subject};
 use futures_util::future::try_join_all;
 use link::Link;
 pub use settings::{Connect, Credentials, LazySync, OUTAGE_MAX, SHARD_BYTES_MAX, SHARDS, Servers};
-use settings::{IN_FLIGHT_MAX, PROOF_EVERY, READ_MAX, TAILS_MAX};
+use settings::{IN_FLIGHT_MAX, PROOF_EVERY, READ_MAX, TAILS_MAX, WAIT_MAX};
 use shard::ShardView;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -128,6 +128,7 @@ impl JetStream {
         }
         let proof = sync::prove(&connect.monitors, &keepers).await;
         let sync = allowed(proof, connect.lazy_sync)?;
+        tell(&sync);
         let namespace = connect.namespace.clone();
         let view = |k: u16| {
             Arc::new(ShardView::new(Shard(k), namespace.shard_stream(k, Generation::FIRST)))
@@ -228,12 +229,25 @@ impl JetStream {
         self.0.shared.snapshot(stream).await
     }
 
+    /// Waits until a page can be read; only damage, a gap or the end of the store ends a follower.
     pub(crate) async fn page(
         &self,
         shard: Shard,
         after: u64,
     ) -> Result<Vec<Recorded>, FollowError> {
-        self.0.shared.page(shard, after).await
+        loop {
+            match self.0.shared.page(shard, after).await {
+                // An election or an outage: a follower waits it out, or every one would end with each dead leader.
+                Err(FollowError::Store(StoreError::Outage(outage))) => {
+                    if self.0.shared.room.is_closed() {
+                        return Err(StoreError::Closed.into());
+                    }
+                    tracing::debug!(shard = shard.0, %outage, "a follower waits");
+                    tokio::time::sleep(WAIT_MAX).await;
+                }
+                answered => return answered,
+            }
+        }
     }
 
     pub(crate) fn notice(&self, shard: Shard) -> Option<watch::Receiver<u64>> {
@@ -315,6 +329,11 @@ fn allowed(proof: Result<(), ConnectError>, lazy: LazySync) -> Result<Sync, Conn
     }
 }
 
+fn tell(sync: &Sync) {
+    let proved = if *sync == Sync::Proved { 1.0 } else { 0.0 };
+    metrics::gauge!(metric::SYNC_PROVED).set(proved);
+}
+
 /// Takes the proof again and again: a server may be restarted with other settings.
 async fn prove_again(shared: Arc<Shared>) {
     loop {
@@ -330,6 +349,7 @@ async fn prove_again(shared: Arc<Shared>) {
             let changes = !stays && *before != sync;
             if changes {
                 tracing::warn!(?sync, "the proof of syncing has changed");
+                tell(&sync);
                 *before = sync;
             }
             changes
@@ -408,16 +428,26 @@ impl Shared {
     }
 
     async fn wait_for(&self, view: &ShardView, sequence: u64) -> Result<(), StoreError> {
-        if view.reached(sequence, READ_MAX).await {
-            return Ok(());
+        // A long journal takes longer to read than an answer may: it is waited for while the follower gets on.
+        let mut before = view.index().sequence;
+        while !view.reached(sequence, READ_MAX).await {
+            let now = view.index().sequence;
+            if now == before {
+                return Err(Self::behind(view));
+            }
+            before = now;
         }
+        Ok(())
+    }
+
+    fn behind(view: &ShardView) -> StoreError {
         let why = match view.halted() {
             Some(gap) => {
                 format!("{}: sequence {} is followed by {}", view.name, gap.after, gap.found)
             }
             None => format!("the follower of {} is behind", view.name),
         };
-        Err(StoreError::Outage(Outage::Unavailable(why)))
+        StoreError::Outage(Outage::Unavailable(why))
     }
 
     /// The partition's shard, once it has seen what this node wrote to it.

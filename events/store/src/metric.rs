@@ -23,6 +23,13 @@ pub const WAL_BYTES: &str = "piton_store_wal_bytes";
 /// Snapshots that did not fit their stream and were dropped.
 pub const SNAPSHOTS_DROPPED: &str = "piton_store_snapshots_dropped_total";
 
+/// Looks into a slot on a cluster, because the answer to an append was lost, refused or ambiguous.
+pub const LOOKS: &str = "piton_store_looks_total";
+/// Connections to a cluster that were given up after a long outage.
+pub const GIVEN_UP: &str = "piton_store_connections_given_up_total";
+/// 1 while it is proved that every server of the cluster syncs before it acknowledges, else 0.
+pub const SYNC_PROVED: &str = "piton_store_sync_proved";
+
 /// Tells the recorder what the names mean.
 pub fn describe() {
     describe_histogram!(COMMIT_SECONDS, Unit::Seconds, "one transaction, fsync included");
@@ -33,6 +40,9 @@ pub fn describe() {
     describe_counter!(DUPLICATES, Unit::Count, "appends whose bytes stood already");
     describe_counter!(FENCED, Unit::Count, "appends of a former owner");
     describe_counter!(BATCHES_FAILED, Unit::Count, "transactions that failed as a whole");
+    describe_counter!(LOOKS, Unit::Count, "looks into a slot after an unclear answer");
+    describe_counter!(GIVEN_UP, Unit::Count, "connections given up after a long outage");
+    describe_gauge!(SYNC_PROVED, Unit::Count, "whether every server is proved to sync");
     describe_gauge!(WAL_BYTES, Unit::Bytes, "write-ahead log");
     describe_counter!(SNAPSHOTS_DROPPED, Unit::Count, "snapshots that did not fit their stream");
 }

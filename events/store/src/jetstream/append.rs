@@ -6,8 +6,7 @@ use super::settings::{APPEND_MAX, HEADER_BYTES};
 use super::settle::{Heard, Seen, Settled, Settling, Step};
 use super::{ShardView, Shared};
 use crate::slot::{Candidate, Verdict};
-use crate::{Appended, Malformed, Outage, StoreError};
-use async_nats::Client;
+use crate::{Appended, Malformed, Outage, StoreError, metric};
 use events::record::{Epoch, Position, Tail};
 use events::subject::Subject;
 use tokio::task::unconstrained;
@@ -44,7 +43,7 @@ impl Shared {
         match candidate.judge(&tail) {
             Verdict::Fits => {}
             Verdict::Conflict | Verdict::Fenced(_) => {
-                return self.reject(&client, &candidate).await;
+                return self.reject(&candidate).await;
             }
         }
         match self.put_blobs(&client, &candidate).await {
@@ -52,18 +51,14 @@ impl Shared {
             Ok(Some(missing)) => return Appended::Malformed(Malformed::BlobMissing(missing)),
             Err(error) => return Appended::Unknown(outage(error)),
         }
-        self.settle(&client, &candidate).await
+        self.settle(&candidate).await
     }
 
     /// Publishes nothing; only says whether the commit stands.
     pub(super) async fn refuse(&self, candidate: Candidate, owned: Epoch) -> Appended {
         let epoch =
             owned.max(self.shard_of(&candidate.stream).index().epoch(candidate.stream.partition()));
-        let seen = match self.link.up() {
-            Ok(client) => self.look_at_slot(&client, &candidate).await,
-            Err(_) => Seen::Nothing,
-        };
-        match seen {
+        match self.look_at_slot(&candidate).await {
             Seen::Ours(sequence) => self.duplicate(&candidate, sequence),
             Seen::Empty | Seen::Other | Seen::IdTaken | Seen::Nothing => Appended::Fenced { epoch },
         }
@@ -78,10 +73,10 @@ impl Shared {
     }
 
     /// Says why a commit does not fit: it may stand already.
-    async fn reject(&self, client: &Client, candidate: &Candidate) -> Appended {
+    async fn reject(&self, candidate: &Candidate) -> Appended {
         let mut tries = Tries::within(APPEND_MAX);
         loop {
-            match self.look_at_slot(client, candidate).await {
+            match self.look_at_slot(candidate).await {
                 Seen::Ours(sequence) => return self.duplicate(candidate, sequence),
                 Seen::Empty | Seen::Other | Seen::IdTaken => return self.lost(candidate).await,
                 Seen::Nothing if tries.again().await => {}
@@ -91,7 +86,7 @@ impl Shared {
     }
 
     /// Publishes until the slot is seen filled, or the time is up.
-    async fn settle(&self, client: &Client, candidate: &Candidate) -> Appended {
+    async fn settle(&self, candidate: &Candidate) -> Appended {
         let shard = self.shard_of(&candidate.stream);
         let subject = self.namespace.spell(&Subject::Journal(candidate.stream.clone()));
         let body = bytes::Bytes::from_owner(candidate.frame.bytes.clone());
@@ -119,11 +114,11 @@ impl Shared {
                     };
                     settling.heard(heard)
                 }
-                Step::LookAtSlot => match self.look_at_slot(client, candidate).await {
+                Step::LookAtSlot => match self.look_at_slot(candidate).await {
                     Seen::Nothing if !tries.again().await => return Appended::Unknown(silent()),
                     seen => settling.seen(seen),
                 },
-                Step::LookAt(sequence) => match self.look_at(client, candidate, sequence).await {
+                Step::LookAt(sequence) => match self.look_at(candidate, sequence).await {
                     Seen::Nothing if !tries.again().await => return Appended::Unknown(silent()),
                     Seen::Nothing => Step::LookAt(sequence),
                     seen => settling.seen(seen),
@@ -167,11 +162,13 @@ impl Shared {
     }
 
     /// What the leader has in the slot: the first message of the stream after the expected sequence.
-    async fn look_at_slot(&self, client: &Client, candidate: &Candidate) -> Seen {
+    async fn look_at_slot(&self, candidate: &Candidate) -> Seen {
+        metrics::counter!(metric::LOOKS).increment(1);
+        let Ok(client) = self.link.up() else { return Seen::Nothing };
         let shard = self.shard_of(&candidate.stream);
         let subject = self.namespace.spell(&Subject::Journal(candidate.stream.clone()));
         let ask = Ask::Next(&subject, candidate.expected.sequence.saturating_add(1));
-        match leader(client.clone(), &shard.name, &ask).await {
+        match leader(client, &shard.name, &ask).await {
             Ok(None) => Seen::Empty,
             Ok(Some(message)) => self.compare(shard, candidate, &message).unwrap_or(Seen::Other),
             Err(_) => Seen::Nothing,
@@ -179,9 +176,11 @@ impl Shared {
     }
 
     /// Whether the commit's id stands for its own bytes at a sequence.
-    async fn look_at(&self, client: &Client, candidate: &Candidate, sequence: u64) -> Seen {
+    async fn look_at(&self, candidate: &Candidate, sequence: u64) -> Seen {
+        metrics::counter!(metric::LOOKS).increment(1);
+        let Ok(client) = self.link.up() else { return Seen::Nothing };
         let shard = self.shard_of(&candidate.stream);
-        match leader(client.clone(), &shard.name, &Ask::At(sequence)).await {
+        match leader(client, &shard.name, &Ask::At(sequence)).await {
             Ok(Some(message)) => self.compare(shard, candidate, &message).unwrap_or(Seen::IdTaken),
             // The leader may not have it yet, or the server remembers an id whose message was never stored.
             Ok(None) | Err(_) => Seen::Nothing,

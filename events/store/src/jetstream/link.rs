@@ -6,7 +6,7 @@
 
 use super::error::ConnectError;
 use super::settings::{Credentials, Servers};
-use crate::Outage;
+use crate::{Outage, metric};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, ReconnectToServer, ServerAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -98,6 +98,7 @@ async fn keep(shared: Weak<Shared>, gone: mpsc::Sender<()>, mut given_up: mpsc::
     while given_up.recv().await.is_some() {
         if let Some(shared) = shared.upgrade() {
             shared.given_up.fetch_add(1, Ordering::Relaxed);
+            metrics::counter!(metric::GIVEN_UP).increment(1);
         }
         let client = loop {
             let Some(servers) = shared.upgrade().map(|shared| shared.servers.clone()) else {
@@ -189,5 +190,86 @@ fn note(event: &Event, down: &Mutex<Option<Instant>>, gone: &mpsc::Sender<()>) {
             let _said = gone.try_send(());
         }
         other => tracing::debug!(event = %other, "nats"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    const INFO: &[u8] = b"INFO {\"server_id\":\"N\",\"server_name\":\"s\",\"version\":\"2.15.1\",\"max_payload\":1048576,\"headers\":true,\"proto\":1}\r\n";
+
+    /// What a server of this many words of NATS is sent until the text comes, or for ever.
+    async fn hear(stream: &mut TcpStream, until: &str) -> String {
+        let mut heard = String::new();
+        stream.write_all(INFO).await.unwrap();
+        while !heard.contains(until) {
+            let mut bytes = [0; 4_096];
+            let read = stream.read(&mut bytes).await.unwrap();
+            assert!(read > 0, "closed before {until:?}: {heard}");
+            let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
+            for _ in text.matches("PING") {
+                stream.write_all(b"PONG\r\n").await.unwrap();
+            }
+            heard.push_str(&text);
+        }
+        heard
+    }
+
+    /// Publishes while the server is gone; what the server is sent once it is back, up to a later publish.
+    async fn sent_after_an_outage(bound: Duration) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let servers =
+            Servers { outage_max: bound, ..Servers::at(vec![format!("nats://{address}")]) };
+        // The one bound is soon over, the other never.
+        let long = bound < Duration::from_secs(1);
+        let (link, heard) = tokio::join!(Link::open(servers), async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            hear(&mut stream, "PING").await;
+            (stream, listener)
+        });
+        let link = link.unwrap();
+        drop(heard);
+        while link.up().is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        link.life().client.publish("kept", "x".into()).await.unwrap();
+        while long && link.given_up() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let listener = TcpListener::bind(address).await.unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let later = async {
+            while link.up().is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            link.life().client.publish("later", "y".into()).await.unwrap();
+        };
+        let (heard, ()) = tokio::join!(hear(&mut stream, "PUB later"), later);
+        assert_eq!(link.life().number, if long { 2 } else { 1 });
+        heard
+    }
+
+    #[tokio::test]
+    async fn what_was_published_while_the_server_was_gone_dies_with_its_client() {
+        let limit = Duration::from_secs(10);
+        let short = sent_after_an_outage(Duration::from_secs(60));
+        let heard = tokio::time::timeout(limit, short).await.unwrap();
+        assert!(heard.contains("PUB kept"), "else this test shows nothing: {heard}");
+        let long = sent_after_an_outage(Duration::from_millis(300));
+        let heard = tokio::time::timeout(limit, long).await.unwrap();
+        assert!(!heard.contains("PUB kept"), "it was sent after all: {heard}");
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let credentials =
+            Credentials::Password { user: "node".to_owned(), password: "hush".to_owned() };
+        let servers = Servers { credentials, ..Servers::at(vec![]) };
+        let shown = format!("{servers:?}");
+        assert!(shown.contains("node") && !shown.contains("hush"), "{shown}");
     }
 }

@@ -1,13 +1,13 @@
 //! Reads every shard from its start and reports what is not as it was written: the same checks as of a file, but for
 //! those of columns that only a file has.
 
-use super::Shared;
-use super::api::{Page, batch, persist};
+use super::api::{Ask, Page, batch, persist};
 use super::message::{Columns, recorded};
 use super::settings::READ_MAX;
+use super::{ShardView, Shared};
 use crate::follow::{PAGE_BYTES, PAGE_COMMITS};
 use crate::verify::{Payloads, Problem, Report, What};
-use crate::{Corrupt, StoreError};
+use crate::{Corrupt, Outage, StoreError};
 use async_nats::jetstream::message::StreamMessage;
 use events::aggregate::Wake;
 use events::journal::{genesis, rolling};
@@ -57,15 +57,8 @@ impl Pass<'_> {
         let newest = shared.newest(view).await?;
         let (mut cursor, mut order) = (0, Hash::default());
         while cursor < newest {
-            let page = Page { messages: PAGE_COMMITS, bytes: PAGE_BYTES };
-            let view = view.as_ref();
-            let ask = || async move {
-                let client = shared.link.up()?;
-                batch(&client, &view.name, ">", cursor + 1, page).await
-            };
-            let messages = persist(READ_MAX, ask).await?.messages;
+            let messages = self.messages(view, cursor + 1).await?;
             if messages.is_empty() {
-                // The leader has more than any replica that answers.
                 self.missing(shard, cursor + 1, newest + 1);
                 break;
             }
@@ -84,6 +77,30 @@ impl Pass<'_> {
             *one ^= other;
         }
         Ok(())
+    }
+
+    /// The next messages of a shard that has some; none when its leader says that they are gone.
+    async fn messages(
+        &self,
+        view: &ShardView,
+        from: u64,
+    ) -> Result<Vec<StreamMessage>, StoreError> {
+        let shared = self.shared;
+        let page = Page { messages: PAGE_COMMITS, bytes: PAGE_BYTES };
+        let ask = || async move {
+            let client = shared.link.up()?;
+            let found = batch(&client, &view.name, ">", from, page).await?.messages;
+            // A replica that is behind is no damage.
+            let behind = || Outage::Unavailable(format!("a replica of {} is behind", view.name));
+            if found.is_empty() { Err(behind()) } else { Ok(found) }
+        };
+        match persist(READ_MAX, ask).await {
+            Ok(messages) => Ok(messages),
+            Err(error) => match shared.leader(view, &Ask::Next(">", from)).await? {
+                Some(_) => Err(error),
+                None => Ok(vec![]),
+            },
+        }
     }
 
     fn missing(&mut self, shard: Shard, expected: u64, found: u64) {

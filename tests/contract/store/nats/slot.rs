@@ -352,7 +352,7 @@ async fn each_partition_is_owned_by_itself_and_followed_in_its_shard() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_dies_loses_nothing_that_was_acknowledged() {
+async fn a_dead_leader_and_a_restart_of_all_servers_lose_nothing_that_was_acknowledged() {
     let mut nats = Nats::three(nats::Sync::Always).await;
     let place = Place::on(&nats, LazySync::Refuse);
     let store = place.open(FIRST, Faults::none(), None).await;
@@ -369,6 +369,10 @@ async fn a_leader_that_dies_loses_nothing_that_was_acknowledged() {
             let name = place.connect.namespace.shard_stream(0, Generation::FIRST);
             let leader = nats.leader_of(&name).await.unwrap();
             nats.kill(leader);
+        }
+        if n == 40 {
+            (0..3).for_each(|nth| nats.kill(nth));
+            (0..3).for_each(|nth| nats.restart_unready(nth));
         }
         let mut append = after(&store, &stream, tail, &[&[n]]);
         append.wake = Wake::At(Instant(i64::from(n) + 1));
@@ -389,4 +393,8 @@ async fn a_leader_that_dies_loses_nothing_that_was_acknowledged() {
     assert_eq!(followed.unwrap(), found);
     let due = store.due(stream.partition(), Instant(1_000), 9, None).await.unwrap();
     assert_eq!((due.len(), due[0].wake), (1, Wake::At(Instant(60))));
+    // What is known of a shard is known again after a new start.
+    let again = place.open(Boot(2), Faults::none(), Some(&store)).await;
+    assert_eq!(again.due(stream.partition(), Instant(1_000), 9, None).await.unwrap(), due);
+    assert_eq!(again.stats().await.unwrap(), store.stats().await.unwrap());
 }
