@@ -36,7 +36,7 @@ pub fn entry(payload: &[u8]) -> Entry {
 
 /// A commit that follows `tail`, by this owner, with an entry for each payload.
 pub fn after(store: &Store, stream: &StreamKey, tail: Tail, payloads: &[&[u8]]) -> Append {
-    by((store.epoch(), store.boot()), store, stream, tail, payloads)
+    by((store.epoch(stream.partition()), store.boot()), store, stream, tail, payloads)
 }
 
 /// As [`after`], by another owner.

@@ -2,6 +2,7 @@
 //! stale expectations, repeats, lost replies, former owners, new lives.
 
 use crate::probe::{JOURNAL, all, by, stream, tail_of};
+use events::id::Partition;
 use events::record::{Boot, Epoch, Hash, Position, Shard, Tail, Version};
 use futures_util::{StreamExt, TryStreamExt};
 use proptest::prelude::*;
@@ -249,15 +250,19 @@ fn run(home: Home, steps: &[Step]) {
     runtime.block_on(async {
         let boot = Boot(1);
         let store = home.open(None, boot, plan(steps)).await;
-        let owners = vec![(store.epoch(), boot)];
+        let owners = vec![(store.epoch(Partition::default()), boot)];
         let mut run = Run { store, model: Model::default(), issued: vec![], owners };
         for (nth, step) in steps.iter().enumerate() {
             if matches!(step, Step::Reopen) {
                 let boot = Boot(u128::try_from(run.owners.len()).unwrap() + 1);
                 let faults = plan(&steps[nth + 1..]);
                 run.store = home.open(Some(run.store), boot, faults).await;
-                assert!(run.owners.iter().all(|(epoch, _)| *epoch < run.store.epoch()));
-                run.owners.push((run.store.epoch(), boot));
+                assert!(
+                    run.owners
+                        .iter()
+                        .all(|(epoch, _)| *epoch < run.store.epoch(Partition::default()))
+                );
+                run.owners.push((run.store.epoch(Partition::default()), boot));
             } else {
                 run.take(nth, *step).await;
             }

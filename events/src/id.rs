@@ -56,6 +56,12 @@ pub struct Generation(u16);
 impl Generation {
     /// The first one.
     pub const FIRST: Self = Self(0);
+
+    /// 0 to 1023.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self.0
+    }
 }
 
 /// Where a root and all its children live.

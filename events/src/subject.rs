@@ -4,7 +4,7 @@
 //! [`Token`] once and is never checked again. Two builds that spell differently do not hear each other: the spellings
 //! are golden.
 
-use crate::id::Partition;
+use crate::id::{Generation, Partition};
 use crate::record::{Hash, StreamKey};
 use std::{fmt, str::FromStr};
 
@@ -108,19 +108,32 @@ pub enum Subject {
     },
     /// A commit in a journal's stream; not for outsiders.
     Journal(StreamKey),
-    /// A part of a blob, or its head; not for outsiders.
-    Blob(Hash, BlobPart),
+    /// A part of a blob; not for outsiders.
+    Blob(Hash, Part),
+    /// A part of a stream's snapshot; never [`Part::Erased`]. Not for outsiders.
+    Snapshot(StreamKey, Part),
+    /// What a journal keeps about itself; not for outsiders.
+    Meta(Meta),
 }
 
-/// What is kept of a blob.
+/// What is kept of a large thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BlobPart {
+pub enum Part {
     /// That it is whole, and its size.
     Head,
     /// That it was erased.
     Erased,
     /// Its nth piece, from 0.
     Piece(u32),
+}
+
+/// What a journal keeps about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meta {
+    /// Its name and how far its making is.
+    Journal,
+    /// A write that only shows that writes land.
+    Probe,
 }
 
 /// The text is not a subject of this build.
@@ -158,9 +171,18 @@ impl Namespace {
                 format!("piton.{self}.evt.{project}.{kind}.{id}.{event}")
             }
             Subject::Journal(stream) => format!("ev.{self}.{}", place(stream)),
-            Subject::Blob(hash, BlobPart::Head) => format!("blob.{self}.head.{hash}"),
-            Subject::Blob(hash, BlobPart::Erased) => format!("blob.{self}.erased.{hash}"),
-            Subject::Blob(hash, BlobPart::Piece(nth)) => format!("blob.{self}.piece.{hash}.{nth}"),
+            Subject::Blob(hash, Part::Head) => format!("blob.{self}.head.{hash}"),
+            Subject::Blob(hash, Part::Erased) => format!("blob.{self}.erased.{hash}"),
+            Subject::Blob(hash, Part::Piece(nth)) => format!("blob.{self}.piece.{hash}.{nth}"),
+            Subject::Snapshot(stream, Part::Head) => format!("snap.{self}.{}.head", place(stream)),
+            Subject::Snapshot(stream, Part::Erased) => {
+                format!("snap.{self}.{}.erased", place(stream))
+            }
+            Subject::Snapshot(stream, Part::Piece(nth)) => {
+                format!("snap.{self}.{}.{nth}", place(stream))
+            }
+            Subject::Meta(Meta::Journal) => format!("meta.{self}.journal"),
+            Subject::Meta(Meta::Probe) => format!("meta.{self}.probe"),
         }
     }
 
@@ -186,6 +208,42 @@ impl Namespace {
     #[must_use]
     pub fn journal_of(&self, owned: Partition) -> String {
         format!("ev.{self}.{}.>", partition(owned))
+    }
+
+    /// The `JetStream` stream of a shard: `EV_<namespace>_<shard>_<generation>`. Read from its end, it is unambiguous.
+    #[must_use]
+    pub fn shard_stream(&self, shard: u16, generation: Generation) -> String {
+        format!("EV_{self}_{shard}_{}", generation.number())
+    }
+
+    /// The `JetStream` stream of the blobs.
+    #[must_use]
+    pub fn blob_stream(&self) -> String {
+        format!("BLOB_{self}")
+    }
+
+    /// The `JetStream` stream of the snapshots.
+    #[must_use]
+    pub fn snapshot_stream(&self) -> String {
+        format!("SNAP_{self}")
+    }
+
+    /// The `JetStream` stream of what the journal keeps about itself.
+    #[must_use]
+    pub fn meta_stream(&self) -> String {
+        format!("META_{self}")
+    }
+
+    /// Everything of the snapshots.
+    #[must_use]
+    pub fn snapshots(&self) -> String {
+        format!("snap.{self}.>")
+    }
+
+    /// Everything that the journal keeps about itself.
+    #[must_use]
+    pub fn metas(&self) -> String {
+        format!("meta.{self}.*")
     }
 
     /// Everything of the blobs.
@@ -230,14 +288,23 @@ impl Namespace {
             }
             ["ev", name, _, kind, id] if *name == ours => Some(Subject::Journal(stream(kind, id)?)),
             ["blob", name, "head", hash] if *name == ours => {
-                Some(Subject::Blob(read_hash(hash)?, BlobPart::Head))
+                Some(Subject::Blob(read_hash(hash)?, Part::Head))
             }
             ["blob", name, "erased", hash] if *name == ours => {
-                Some(Subject::Blob(read_hash(hash)?, BlobPart::Erased))
+                Some(Subject::Blob(read_hash(hash)?, Part::Erased))
             }
             ["blob", name, "piece", hash, nth] if *name == ours => {
-                Some(Subject::Blob(read_hash(hash)?, BlobPart::Piece(nth.parse().ok()?)))
+                Some(Subject::Blob(read_hash(hash)?, Part::Piece(nth.parse().ok()?)))
             }
+            ["snap", name, _, kind, id, part] if *name == ours => {
+                let part = match *part {
+                    "head" => Part::Head,
+                    nth => Part::Piece(nth.parse().ok()?),
+                };
+                Some(Subject::Snapshot(stream(kind, id)?, part))
+            }
+            ["meta", name, "journal"] if *name == ours => Some(Subject::Meta(Meta::Journal)),
+            ["meta", name, "probe"] if *name == ours => Some(Subject::Meta(Meta::Probe)),
             _ => None,
         }
     }
@@ -290,17 +357,27 @@ mod tests {
                 Subject::Event { project, stream: run.clone(), event },
                 "piton.prod.evt.default.run.run_050000000000000000000000000007.tool_asked",
             ),
+            (
+                Subject::Snapshot(run.clone(), Part::Head),
+                "snap.prod.05.run.run_050000000000000000000000000007.head",
+            ),
+            (
+                Subject::Snapshot(run.clone(), Part::Piece(3)),
+                "snap.prod.05.run.run_050000000000000000000000000007.3",
+            ),
+            (Subject::Meta(Meta::Journal), "meta.prod.journal"),
+            (Subject::Meta(Meta::Probe), "meta.prod.probe"),
             (Subject::Journal(run), "ev.prod.05.run.run_050000000000000000000000000007"),
             (
-                Subject::Blob(hash, BlobPart::Head),
+                Subject::Blob(hash, Part::Head),
                 "blob.prod.head.abababababababababababababababababababababababababababababababab",
             ),
             (
-                Subject::Blob(hash, BlobPart::Erased),
+                Subject::Blob(hash, Part::Erased),
                 "blob.prod.erased.abababababababababababababababababababababababababababababababab",
             ),
             (
-                Subject::Blob(hash, BlobPart::Piece(12)),
+                Subject::Blob(hash, Part::Piece(12)),
                 "blob.prod.piece.abababababababababababababababababababababababababababababababab.12",
             ),
         ]
@@ -319,6 +396,11 @@ mod tests {
         assert_eq!(ours().events(), "piton.prod.evt.>");
         assert_eq!(ours().blobs(), "blob.prod.>");
         assert_eq!(ours().blob_heads(), "blob.prod.head.*");
+        assert_eq!(ours().snapshots(), "snap.prod.>");
+        assert_eq!(ours().metas(), "meta.prod.*");
+        let names = [ours().blob_stream(), ours().snapshot_stream(), ours().meta_stream()];
+        assert_eq!(names, ["BLOB_prod", "SNAP_prod", "META_prod"]);
+        assert_eq!(ours().shard_stream(7, Generation::FIRST), "EV_prod_7_0");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn commit(store: &Store, stream: &StreamKey, tail: Tail, id: CommitId) -> Commit
         journal: store.journal(),
         stream: stream.clone(),
         first_version: tail.version.plus(1),
-        epoch: store.epoch(),
+        epoch: store.epoch(stream.partition()),
         boot: store.boot(),
         id,
         at: At(1_700_000_000_000_000),

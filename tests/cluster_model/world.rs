@@ -6,7 +6,7 @@ use actors::cluster::lease::{Action, Belongs, Holder, Input, Lease, Outcome, See
 use actors::cluster::{NodeName, Uptime};
 use events::record::{Boot, Epoch};
 use std::collections::BTreeSet;
-use store::model::Judged;
+use store::model::{self, Heard, Judged, Settled, Settling, Step};
 
 /// A write to the bucket on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,9 +40,9 @@ pub struct Bucket {
 pub enum Host {
     Asleep,
     /// It waits for the answer to a publish.
-    Waiting(Made),
+    Waiting(Made, Settling),
     /// It does not know whether its commit stands, and looks.
-    Doubt(Made),
+    Doubt(Made, Settling),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -193,7 +193,7 @@ impl World {
             may(node.looking && losses > 0, &bad);
             let may_begin = node.serving.is_some() && node.host == Host::Asleep;
             may(may_begin && begins > 0, &[Move::Begin(nth)]);
-            may(matches!(node.host, Host::Doubt(_)), &[Move::Settle(nth)]);
+            may(matches!(node.host, Host::Doubt(..)), &[Move::Settle(nth)]);
             may(restarts > 0, &[Move::Restart(nth)]);
             let both = [Move::Place(nth, Belongs::Here), Move::Place(nth, Belongs::Elsewhere)];
             may(places > 0, &both);
@@ -237,7 +237,7 @@ impl World {
                 self.left.losses -= 1;
                 self.posts[nth].waited = false;
                 let Post { node, made, .. } = self.posts[nth].clone();
-                self.doubt(node, made);
+                self.heard(node, made, Heard::Silence);
             }
             Move::Begin(nth) => self.begin(nth),
             Move::Settle(nth) => self.settle(nth),
@@ -372,8 +372,7 @@ impl World {
         let made = Made::new(self.ids, epoch, boot, head);
         match made.judged(head) {
             Judged::Fits => {
-                self.nodes[nth].host = Host::Waiting(made);
-                self.posts.push(Post { node: nth, made, waited: true });
+                self.publish(nth, made, Settling::default());
             }
             Judged::Fenced(met) => {
                 self.disowned.insert(made.id);
@@ -391,49 +390,61 @@ impl World {
         if stored {
             self.log.push(made);
         }
+        let sequence = self.log.len() as u64;
         match reply {
-            Reply::Arrives if waited && stored => self.appended(node, made),
-            // A refusal may be of a copy whose first one stands: look.
-            Reply::Arrives if waited => self.doubt(node, made),
+            Reply::Arrives if waited && stored => self.heard(node, made, Heard::Stored(sequence)),
+            Reply::Arrives if waited => self.heard(node, made, Heard::Taken),
             Reply::Arrives => {}
             Reply::Lost => {
                 self.left.losses -= 1;
-                self.doubt(node, made);
+                self.heard(node, made, Heard::Silence);
             }
         }
     }
 
-    fn doubt(&mut self, nth: usize, made: Made) {
-        if self.nodes[nth].host == Host::Waiting(made) {
-            self.nodes[nth].host = Host::Doubt(made);
+    fn publish(&mut self, nth: usize, made: Made, settling: Settling) {
+        self.nodes[nth].host = Host::Waiting(made, settling);
+        self.posts.push(Post { node: nth, made, waited: true });
+    }
+
+    fn heard(&mut self, nth: usize, made: Made, heard: Heard) {
+        if let Host::Waiting(waits, mut settling) = self.nodes[nth].host
+            && waits == made
+        {
+            let next = settling.heard(heard);
+            self.follow(nth, made, settling, next);
         }
     }
 
-    fn appended(&mut self, nth: usize, made: Made) {
-        if self.nodes[nth].host == Host::Waiting(made) {
-            self.acked.insert(made.id);
-            self.nodes[nth].host = Host::Asleep;
-        }
-    }
-
-    /// Reads the slot after the expected sequence from the leader, and says what that means.
+    /// Reads the slot after the expected sequence from the leader.
     fn settle(&mut self, nth: usize) {
-        let Host::Doubt(made) = self.nodes[nth].host else { return };
+        let Host::Doubt(made, settling) = self.nodes[nth].host else { return };
         let slot = usize::try_from(made.on.sequence).expect("small");
-        match self.log.get(slot) {
-            Some(stands) if stands.hash == made.hash => {
-                self.nodes[nth].host = Host::Waiting(made);
-                self.appended(nth, made);
+        let seen = match self.log.get(slot) {
+            Some(stands) if stands.hash == made.hash => model::Seen::Ours(made.on.sequence + 1),
+            Some(_) => model::Seen::Other,
+            None => model::Seen::Empty,
+        };
+        let next = settling.seen(seen);
+        self.follow(nth, made, settling, next);
+    }
+
+    /// Does what the real rule of settling says.
+    fn follow(&mut self, nth: usize, made: Made, settling: Settling, next: Step) {
+        match next {
+            Step::Answer(Settled::Appended(_) | Settled::Duplicate(_)) => {
+                self.acked.insert(made.id);
+                self.nodes[nth].host = Host::Asleep;
             }
-            Some(_) => {
+            Step::Answer(Settled::Lost) => {
                 self.disowned.insert(made.id);
                 self.nodes[nth].host = Host::Asleep;
             }
-            // The same bytes again.
-            None => {
-                self.nodes[nth].host = Host::Waiting(made);
-                self.posts.push(Post { node: nth, made, waited: true });
+            Step::Answer(Settled::Unknown(_)) => self.nodes[nth].host = Host::Asleep,
+            Step::LookAtSlot | Step::LookAt(_) => {
+                self.nodes[nth].host = Host::Doubt(made, settling);
             }
+            Step::Publish => self.publish(nth, made, settling),
         }
     }
 

@@ -1,14 +1,17 @@
 //! What a store must do, over and over the same for each backend: a behaviour is an async function over a
-//! [`Home`], and the list below runs it in memory and in a file. A file is verified after each.
+//! [`Home`], and the list below runs it in memory, in a file, and on NATS servers: one that syncs always, one that does
+//! not and is allowed to, and three in a cluster. A journal is verified after each.
 
 mod append;
 mod beside;
 mod file;
 mod follow;
+mod nats;
 mod wake;
 
 use crate::probe::JOURNAL;
-use events::record::Boot;
+use events::id::Partition;
+use events::record::{Boot, StreamKey};
 use std::path::PathBuf;
 use store::verify::{no_wakes, verify};
 use store::{Faults, Open, Store};
@@ -18,10 +21,19 @@ use tempfile::TempDir;
 pub enum Home {
     Memory,
     Sqlite(TempDir),
+    Nats(nats::Place),
 }
 
 /// The first life of a behaviour's process.
 pub const BOOT: Boot = Boot(1);
+
+/// A stream of the suite. All of them share a shard, so that a behaviour may count on their order.
+pub fn stream(name: &str) -> StreamKey {
+    let names = (0..).map(|n: u32| crate::probe::stream(&format!("{name}~{n}")));
+    let shared =
+        |stream: &StreamKey| u16::from(stream.partition().number()) % store::jetstream::SHARDS == 0;
+    names.into_iter().find(shared).expect("one of eight is in the shard")
+}
 
 impl Home {
     fn sqlite() -> Self {
@@ -29,17 +41,18 @@ impl Home {
     }
 
     /// An empty store.
-    fn open(&self) -> Store {
-        self.open_with(Faults::none())
+    async fn open(&self) -> Store {
+        self.open_with(Faults::none()).await
     }
 
-    fn open_with(&self, faults: Faults) -> Store {
+    async fn open_with(&self, faults: Faults) -> Store {
         match self {
             Self::Memory => Store::memory(BOOT, JOURNAL, faults),
             Self::Sqlite(folder) => {
                 Store::open(Open { path: journal(folder), boot: BOOT, fresh: JOURNAL, faults })
                     .unwrap()
             }
+            Self::Nats(place) => place.open(BOOT, faults, None).await,
         }
     }
 
@@ -52,15 +65,24 @@ impl Home {
                 let path = journal(folder);
                 Store::open(Open { path, boot, fresh: JOURNAL, faults: Faults::none() }).unwrap()
             }
+            Self::Nats(place) => {
+                store.clone().close().await;
+                place.open(boot, Faults::none(), Some(&store)).await
+            }
         }
     }
 
     /// Nothing that a behaviour did may look like damage.
-    fn verify(&self) {
-        if let Self::Sqlite(folder) = self {
-            let report = verify(&journal(folder), no_wakes, |_, _| {}).unwrap();
-            assert_eq!(report.problems, []);
-        }
+    async fn verify(&self) {
+        let report = match self {
+            Self::Memory => return,
+            Self::Sqlite(folder) => verify(&journal(folder), no_wakes, |_, _| {}).unwrap(),
+            Self::Nats(place) => {
+                let store = place.open(BOOT, Faults::none(), None).await;
+                store.verify(no_wakes).await.unwrap().unwrap()
+            }
+        };
+        assert_eq!(report.problems, []);
     }
 }
 
@@ -68,7 +90,16 @@ pub fn journal(folder: &TempDir) -> PathBuf {
     folder.path().join("journal.db")
 }
 
-/// Makes a test of each behaviour for each backend.
+/// Takes every partition, each above the epoch that it had.
+pub async fn own_all(store: &Store, before: Option<&Store>) {
+    let own = |partition| async move {
+        let lease = before.map(|store| store.epoch(partition)).unwrap_or_default();
+        store.own(partition, lease).await.unwrap()
+    };
+    futures_util::future::join_all(Partition::all().map(own)).await;
+}
+
+/// Makes a test of each behaviour for each backend, and the list of them.
 macro_rules! behaviours {
     ($($group:ident :: $name:ident),* $(,)?) => {
         mod memory {
@@ -83,8 +114,13 @@ macro_rules! behaviours {
             async fn $name() {
                 let home = super::Home::sqlite();
                 super::$group::$name(&home).await;
-                home.verify();
+                home.verify().await;
             })*
+        }
+
+        /// All of them, for homes that are too dear to have one for each.
+        fn all_behaviours() -> Vec<(&'static str, nats::Behaviour)> {
+            vec![$((stringify!($name), |home| Box::pin($group::$name(home)))),*]
         }
     };
 }

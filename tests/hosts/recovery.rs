@@ -30,9 +30,9 @@ async fn write(store: &Store, id: u32, entry: Entry, wake: Wake) {
     let tail = store.tail(&stream).await.unwrap();
     let commit = Commit {
         journal: store.journal(),
-        stream,
         first_version: tail.version.plus(1),
-        epoch: store.epoch(),
+        epoch: store.epoch(stream.partition()),
+        stream,
         boot: store.boot(),
         id: CommitId(99),
         at: super::probe::START,

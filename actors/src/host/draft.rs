@@ -236,7 +236,7 @@ impl<A: Hosted> Host<A> {
     ) -> Append {
         let (entries, blobs) = store::spill(entries);
         let store = &self.node.store;
-        let (epoch, boot) = (store.epoch(), store.boot());
+        let (epoch, boot) = (store.epoch(self.stream.partition()), store.boot());
         let id = CommitId(digest(&[
             self.stream.as_str().as_bytes(),
             &epoch.0.to_le_bytes(),

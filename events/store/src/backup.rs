@@ -16,6 +16,12 @@ pub enum BackupError {
     /// A journal in memory has no file.
     #[error("a journal in memory can not be copied to a file")]
     Memory,
+    /// A journal on a cluster is more than a file. Back its streams up with the servers' own tools, or copy it by
+    /// following its shards.
+    #[error(
+        "a journal on a NATS cluster can not be copied to a file: back up its streams with nats stream backup"
+    )]
+    Cluster,
     /// Something stands there already. Move it away, or give another path.
     #[error("{} exists: move it away, or give another path", .0.display())]
     Exists(PathBuf),

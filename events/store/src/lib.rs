@@ -1,4 +1,5 @@
-//! Where events are kept: one contract over memory (tests) and one `SQLite` file (the embedded default).
+//! Where events are kept: one contract over memory (tests), one `SQLite` file (the embedded default) and the streams
+//! of a NATS cluster.
 //!
 //! Invariant: an append that was answered [`Appended::Appended`] is durable; what nobody can say is
 //! [`Appended::Unknown`] and never called a failure; a reader sees every commit once, in order, or a named error.
@@ -17,7 +18,7 @@
 //!     journal: store.journal(),
 //!     stream: stream.clone(),
 //!     first_version: tail.version.plus(1),
-//!     epoch: store.epoch(),
+//!     epoch: store.epoch(stream.partition()),
 //!     boot: store.boot(),
 //!     id: CommitId(1),
 //!     at: Instant(1),
@@ -33,7 +34,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Reading order: [`contract`], [`Store`], [`fault`], the backends (`slot` has the rule that both share), then
+//! Reading order: [`contract`], [`Store`], [`fault`], the backends (`slot` has the rule that all share), then
 //! [`verify`] and [`backup`].
 
 #![warn(missing_docs)]
@@ -43,10 +44,12 @@ pub mod contract;
 mod error;
 pub mod fault;
 mod follow;
+pub mod jetstream;
 mod memory;
 pub mod metric;
 #[doc(hidden)]
 pub mod model;
+mod owner;
 mod slot;
 mod snapshot;
 mod spill;
@@ -58,6 +61,8 @@ pub use contract::{Append, Appended, Blob, Due, Malformed, Outage, Stats};
 pub use error::{Corrupt, OpenError, StoreError};
 pub use fault::{Fault, Faults, Point};
 pub use follow::FollowError;
+pub use jetstream::{Connect, ConnectError};
+pub use owner::next_epoch;
 pub use snapshot::{SNAPSHOT_BYTES_MAX, Snapshot};
 pub use spill::{BLOB_BYTES_MAX, COMMIT_INLINE_MAX, PAYLOAD_INLINE_MAX, spill};
 pub use store::{Open, Store};

@@ -1,8 +1,12 @@
 //! The handle that everybody holds: one contract, the backends behind it, faults around it.
 
+mod owning;
+
 use crate::backup::BackupError;
 use crate::fault::{Faults, Next, Point};
+use crate::jetstream::{Connect, ConnectError, JetStream};
 use crate::memory::{self, Memory};
+use crate::owner::{NOBODY, Owner};
 use crate::slot::Candidate;
 use crate::snapshot::SNAPSHOT_BYTES_MAX;
 use crate::sqlite::Sqlite;
@@ -10,8 +14,9 @@ use crate::{
     Append, Appended, Blob, Due, FollowError, OpenError, Outage, Snapshot, Stats, StoreError,
     follow, metric, verify,
 };
+use events::aggregate::Wake;
 use events::record::{
-    BlobRef, Boot, Entry, Epoch, JournalId, Payload, Recorded, Shard, StreamKey, Tail, Version,
+    BlobRef, Boot, Entry, JournalId, Payload, Recorded, Shard, StreamKey, Tail, Version,
 };
 use events::{id::Partition, quantity::Instant};
 use futures_util::Stream;
@@ -28,16 +33,19 @@ use tokio::sync::watch;
 pub struct Store {
     backend: Backend,
     journal: JournalId,
-    epoch: Epoch,
+    owner: Owner,
     boot: Boot,
     faults: Faults,
 }
 
-/// A closed set: a distributed one will be added here.
+/// A closed set.
+///
+/// What is asked of a cluster is boxed: its futures are large, and a host that only knows a file would carry them.
 #[derive(Debug, Clone)]
 enum Backend {
     Memory(Arc<Memory>),
     Sqlite(Sqlite),
+    JetStream(JetStream),
 }
 
 /// How to open a journal file.
@@ -58,8 +66,8 @@ impl Store {
     #[must_use]
     pub fn memory(boot: Boot, journal: JournalId, faults: Faults) -> Self {
         let memory = Memory::new(journal);
-        let epoch = memory.next_epoch();
-        Self { backend: Backend::Memory(Arc::new(memory)), journal, epoch, boot, faults }
+        let owner = Owner::Whole(memory.next_epoch());
+        Self { backend: Backend::Memory(Arc::new(memory)), journal, owner, boot, faults }
     }
 
     /// Opens a journal file and becomes its owner, with an epoch above every one before. Blocks on the disk.
@@ -71,30 +79,38 @@ impl Store {
         let Open { path, boot, fresh, faults } = open;
         let (sqlite, epoch) = Sqlite::open(&path, fresh)?;
         let journal = sqlite.journal();
-        Ok(Self { backend: Backend::Sqlite(sqlite), journal, epoch, boot, faults })
+        let owner = Owner::Whole(epoch);
+        Ok(Self { backend: Backend::Sqlite(sqlite), journal, owner, boot, faults })
     }
 
-    /// The next owner of the same journal in the same process: the epoch rises as at an open. Once it has written
-    /// to a stream, this handle is fenced there.
+    /// Opens a journal on a NATS cluster, or makes it. Owns no partition of it yet: see [`Store::own`].
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]; each says what to do.
+    pub async fn connect(connect: Connect) -> Result<Self, ConnectError> {
+        let jetstream = JetStream::open(&connect).await?;
+        let Connect { boot, faults, .. } = connect;
+        let (journal, owner) = (jetstream.journal(), Owner::of_nothing());
+        Ok(Self { backend: Backend::JetStream(jetstream), journal, owner, boot, faults })
+    }
+
+    /// The next owner of the same journal in the same process: the epoch of all that this one owns rises, as at an
+    /// open. Once it has written to a stream, this handle is fenced there.
     #[must_use]
     pub fn successor(&self, boot: Boot, faults: Faults) -> Self {
-        let epoch = match &self.backend {
+        let owner = self.owner.successor(|| match &self.backend {
             Backend::Memory(memory) => memory.next_epoch(),
             Backend::Sqlite(sqlite) => sqlite.next_epoch(),
-        };
-        Self { backend: self.backend.clone(), journal: self.journal, epoch, boot, faults }
+            Backend::JetStream(_) => NOBODY,
+        });
+        Self { backend: self.backend.clone(), journal: self.journal, owner, boot, faults }
     }
 
     /// Which journal it is.
     #[must_use]
     pub fn journal(&self) -> JournalId {
         self.journal
-    }
-
-    /// Which owner this is; stands in its commits.
-    #[must_use]
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
     }
 
     /// Which life of that owner.
@@ -133,6 +149,14 @@ impl Store {
         let appended = match &self.backend {
             Backend::Memory(memory) => memory.append(candidate, commit),
             Backend::Sqlite(sqlite) => sqlite.append(candidate).await,
+            Backend::JetStream(jetstream) => {
+                let partition = candidate.stream.partition();
+                if self.owner.lets(partition, candidate.epoch) {
+                    Box::pin(jetstream.append(candidate)).await
+                } else {
+                    Box::pin(jetstream.refuse(candidate, self.epoch(partition))).await
+                }
+            }
         };
         count(&appended);
         match (before, self.faults.at(Point::BeforeReply).await) {
@@ -157,6 +181,9 @@ impl Store {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.read(stream, after, commits_max)),
             Backend::Sqlite(sqlite) => sqlite.read(stream, after, commits_max).await,
+            Backend::JetStream(jetstream) => {
+                Box::pin(jetstream.read(stream, after, commits_max)).await
+            }
         }
     }
 
@@ -169,6 +196,7 @@ impl Store {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.tail(stream)),
             Backend::Sqlite(sqlite) => sqlite.tail(stream).await,
+            Backend::JetStream(jetstream) => Box::pin(jetstream.tail(stream)).await,
         }
     }
 
@@ -194,6 +222,7 @@ impl Store {
         match &self.backend {
             Backend::Memory(memory) => memory.blob(blob),
             Backend::Sqlite(sqlite) => sqlite.blob(*blob).await,
+            Backend::JetStream(jetstream) => Box::pin(jetstream.blob(blob)).await,
         }
     }
 
@@ -210,6 +239,7 @@ impl Store {
                 Ok(())
             }
             Backend::Sqlite(sqlite) => sqlite.put_blob(blob).await,
+            Backend::JetStream(jetstream) => jetstream.put_blob(&blob).await,
         }
     }
 
@@ -226,6 +256,7 @@ impl Store {
                 Ok(())
             }
             Backend::Sqlite(sqlite) => sqlite.erase_blob(*blob).await,
+            Backend::JetStream(jetstream) => Box::pin(jetstream.erase_blob(blob)).await,
         }
     }
 
@@ -249,6 +280,9 @@ impl Store {
                 Ok(())
             }
             Backend::Sqlite(sqlite) => sqlite.put_snapshot(stream, snapshot).await,
+            Backend::JetStream(jetstream) => {
+                Box::pin(jetstream.put_snapshot(stream, snapshot)).await
+            }
         }
     }
 
@@ -266,6 +300,7 @@ impl Store {
         let found = match &self.backend {
             Backend::Memory(memory) => memory.snapshot(stream),
             Backend::Sqlite(sqlite) => sqlite.snapshot(stream).await?,
+            Backend::JetStream(jetstream) => Box::pin(jetstream.snapshot(stream)).await?,
         };
         let Some((snapshot, checksum, at)) = found else { return Ok(None) };
         if snapshot.fold != fold {
@@ -295,6 +330,9 @@ impl Store {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.due(partition, before, page, after)),
             Backend::Sqlite(sqlite) => sqlite.due(partition, before, page, after).await,
+            Backend::JetStream(jetstream) => {
+                Box::pin(jetstream.due(partition, before, page, after)).await
+            }
         }
     }
 
@@ -311,6 +349,7 @@ impl Store {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.next_wake(partition, after)),
             Backend::Sqlite(sqlite) => sqlite.next_wake(partition, after).await,
+            Backend::JetStream(jetstream) => Box::pin(jetstream.next_wake(partition, after)).await,
         }
     }
 
@@ -327,12 +366,13 @@ impl Store {
     /// The newest sequence of a shard. A change only means "look again from your cursor"; it may come late.
     #[must_use]
     pub fn notice(&self, shard: Shard) -> watch::Receiver<u64> {
-        match &self.backend {
-            Backend::Memory(memory) if shard == memory::SHARD => memory.notice(),
-            Backend::Sqlite(sqlite) if shard == memory::SHARD => sqlite.notice(),
-            // Its sender is gone: whoever waits is told at once.
-            Backend::Memory(_) | Backend::Sqlite(_) => watch::channel(0).1,
-        }
+        let notice = match &self.backend {
+            Backend::Memory(memory) => (shard == memory::SHARD).then(|| memory.notice()),
+            Backend::Sqlite(sqlite) => (shard == memory::SHARD).then(|| sqlite.notice()),
+            Backend::JetStream(jetstream) => jetstream.notice(shard),
+        };
+        // Of no shard: its sender is gone, so whoever waits is told at once.
+        notice.unwrap_or_else(|| watch::channel(0).1)
     }
 
     pub(crate) async fn page(
@@ -340,10 +380,11 @@ impl Store {
         shard: Shard,
         after: u64,
     ) -> Result<Vec<Recorded>, FollowError> {
-        if shard != memory::SHARD {
-            return Err(FollowError::NoShard(shard));
-        }
         match &self.backend {
+            Backend::JetStream(jetstream) => Box::pin(jetstream.page(shard, after)).await,
+            Backend::Memory(_) | Backend::Sqlite(_) if shard != memory::SHARD => {
+                Err(FollowError::NoShard(shard))
+            }
             Backend::Memory(memory) => memory.page(after),
             Backend::Sqlite(sqlite) => sqlite.page(after).await,
         }
@@ -361,6 +402,7 @@ impl Store {
         match &self.backend {
             Backend::Memory(_) => Ok(()),
             Backend::Sqlite(sqlite) => sqlite.probe().await,
+            Backend::JetStream(jetstream) => Box::pin(jetstream.probe()).await,
         }
     }
 
@@ -373,6 +415,7 @@ impl Store {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.stats()),
             Backend::Sqlite(sqlite) => sqlite.stats().await,
+            Backend::JetStream(jetstream) => Box::pin(jetstream.stats()).await,
         }
     }
 
@@ -388,6 +431,7 @@ impl Store {
     ) -> Result<verify::Report, BackupError> {
         match &self.backend {
             Backend::Memory(_) => Err(BackupError::Memory),
+            Backend::JetStream(_) => Err(BackupError::Cluster),
             Backend::Sqlite(sqlite) => sqlite.backup(to, progress).await,
         }
     }
@@ -398,6 +442,24 @@ impl Store {
         match &self.backend {
             Backend::Memory(_) => {}
             Backend::Sqlite(sqlite) => sqlite.close().await,
+            Backend::JetStream(jetstream) => jetstream.close(),
+        }
+    }
+
+    /// Reads the whole of a journal on a cluster and reports what is not as it was written, as
+    /// [`verify::verify`] does for a file. None for any other: a file is verified by its path, a memory has nothing
+    /// to compare with.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be read. Damage is no error: it stands in the report.
+    pub async fn verify(
+        &self,
+        wake_of: impl Fn(&StreamKey, &[Recorded], verify::Payloads<'_>) -> Option<Wake> + Send + Sync,
+    ) -> Result<Option<verify::Report>, StoreError> {
+        match &self.backend {
+            Backend::Memory(_) | Backend::Sqlite(_) => Ok(None),
+            Backend::JetStream(jetstream) => Ok(Some(Box::pin(jetstream.verify(&wake_of)).await?)),
         }
     }
 }

@@ -43,6 +43,16 @@ pub struct Report {
     pub problems_count: u64,
 }
 
+impl Report {
+    /// Counts a problem, and keeps it while there is room.
+    pub(crate) fn add(&mut self, problem: Problem) {
+        self.problems_count += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        }
+    }
+}
+
 /// Problems that are kept in a report; more are counted only, so that a file of noise does not fill the memory.
 pub const PROBLEMS_MAX: usize = 1_000;
 
@@ -234,11 +244,8 @@ impl Inspection<'_> {
     }
 
     fn problem(&mut self, place: Place, what: impl Into<What>) {
-        self.report.problems_count += 1;
-        if self.report.problems.len() < PROBLEMS_MAX {
-            let Place { position, stream, version } = place;
-            self.report.problems.push(Problem { position, stream, version, what: what.into() });
-        }
+        let Place { position, stream, version } = place;
+        self.report.add(Problem { position, stream, version, what: what.into() });
     }
 
     fn unreadable(&mut self, place: Place, error: &rusqlite::Error) {

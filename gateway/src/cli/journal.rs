@@ -166,6 +166,7 @@ fn not_put_back(error: &BackupError) -> CliError {
         BackupError::Exists(_) => Exit::Conflict,
         BackupError::Damaged(_) => Exit::Integrity,
         BackupError::Memory
+        | BackupError::Cluster
         | BackupError::Sqlite(_)
         | BackupError::Io { .. }
         | BackupError::CutShort

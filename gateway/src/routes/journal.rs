@@ -5,6 +5,7 @@ use crate::error::{ApiError, Code};
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use events::id::Partition;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub async fn stats(State(app): State<App>) -> Result<Json<Value>, ApiError> {
     let stats = app.store().stats().await?;
     Ok(Json(json!({
         "journal": app.store().journal().to_string(),
-        "epoch": app.store().epoch().0,
+        "epoch": app.store().epoch(Partition::default()).0,
         "commits": stats.commits,
         "entries": stats.entries,
         "streams": stats.streams,

@@ -78,7 +78,7 @@ impl Journal {
             journal: self.store.journal(),
             stream: stream.clone(),
             first_version: Version(expected.version.0 + 1),
-            epoch: self.store.epoch(),
+            epoch: self.store.epoch(stream.partition()),
             boot: self.store.boot(),
             id: CommitId(self.draw()),
             at: self.now,

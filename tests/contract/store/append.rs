@@ -1,8 +1,8 @@
 //! The answers of an append. The slot rule: a commit fills the next version of its stream, or the caller is told
 //! what does.
 
-use super::{BOOT, Home};
-use crate::probe::{JOURNAL, after, all, by, entry, grow, landed, stream, tail_of};
+use super::{BOOT, Home, stream};
+use crate::probe::{JOURNAL, after, all, by, entry, grow, landed, tail_of};
 use events::journal::{ENTRIES_MAX, rolling};
 use events::record::{Boot, Cause, CommandId, Epoch, Hash, JournalId, Position, Shard, Version};
 use futures_util::future::join_all;
@@ -15,7 +15,7 @@ fn at(sequence: u64) -> Position {
 }
 
 pub async fn what_is_appended_is_read_back(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     assert_eq!(store.tail(&stream).await.unwrap(), store.empty_tail(&stream));
     assert_eq!(all(&store, &stream).await, []);
@@ -24,7 +24,10 @@ pub async fn what_is_appended_is_read_back(home: &Home) {
     let tail = tail_of(&first, 1);
     let appended = store.append(first.clone()).await;
     assert_eq!(appended, Appended::Appended { position: at(1), tail });
-    assert_eq!((tail.version, tail.epoch, tail.boot), (Version(2), store.epoch(), BOOT));
+    assert_eq!(
+        (tail.version, tail.epoch, tail.boot),
+        (Version(2), store.epoch(stream.partition()), BOOT)
+    );
     assert_eq!(store.tail(&stream).await.unwrap(), tail);
 
     let second = after(&store, &stream, tail, &[b"three"]);
@@ -40,7 +43,7 @@ pub async fn what_is_appended_is_read_back(home: &Home) {
 }
 
 pub async fn the_same_bytes_again_are_a_duplicate(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let first = after(&store, &stream, store.empty_tail(&stream), &[b"one", b"two"]);
     landed(&store.append(first.clone()).await);
@@ -52,7 +55,7 @@ pub async fn the_same_bytes_again_are_a_duplicate(home: &Home) {
 }
 
 pub async fn a_lost_reply_is_settled_after_a_later_owner_has_written(home: &Home) {
-    let store = home.open_with(Faults::once(Point::BeforeReply, 1, Fault::LoseReply));
+    let store = home.open_with(Faults::once(Point::BeforeReply, 1, Fault::LoseReply)).await;
     let stream = stream("a");
     let first = after(&store, &stream, store.empty_tail(&stream), &[b"one"]);
     assert_eq!(store.append(first.clone()).await, Appended::Unknown(Outage::Lost));
@@ -63,7 +66,7 @@ pub async fn a_lost_reply_is_settled_after_a_later_owner_has_written(home: &Home
 }
 
 pub async fn another_commit_in_the_slot_is_a_conflict(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let empty = store.empty_tail(&stream);
     let mine = after(&store, &stream, empty, &[b"mine"]);
@@ -73,7 +76,7 @@ pub async fn another_commit_in_the_slot_is_a_conflict(home: &Home) {
 }
 
 pub async fn an_id_with_other_bytes_is_a_conflict(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let (here, there) = (stream("a"), stream("b"));
     let first = after(&store, &here, store.empty_tail(&here), &[b"one"]);
     let tail = landed(&store.append(first.clone()).await);
@@ -87,7 +90,7 @@ pub async fn an_id_with_other_bytes_is_a_conflict(home: &Home) {
 }
 
 pub async fn what_does_not_fit_the_tail_is_a_conflict(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let tail = grow(&store, &stream, &[b"one"]).await;
     let good = || after(&store, &stream, tail, &[b"two"]);
@@ -108,36 +111,37 @@ pub async fn what_does_not_fit_the_tail_is_a_conflict(home: &Home) {
 }
 
 pub async fn a_later_owner_fences_the_one_before(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let tail = grow(&store, &stream, &[b"one"]).await;
     let later = store.successor(LATER, Faults::none());
-    assert!(later.epoch() > store.epoch());
+    assert!(later.epoch(stream.partition()) > store.epoch(stream.partition()));
     let claim = grow(&later, &stream, &[b"claim"]).await;
 
-    let fenced = Appended::Fenced { epoch: later.epoch() };
+    let fenced = Appended::Fenced { epoch: later.epoch(stream.partition()) };
     assert_eq!(store.append(after(&store, &stream, tail, &[b"zombie"])).await, fenced);
     // A zombie that has read again still may not win the stream back.
     assert_eq!(store.append(after(&store, &stream, claim, &[b"zombie"])).await, fenced);
     grow(&later, &stream, &[b"goes on"]).await;
     // Elsewhere nobody has claimed anything.
-    grow(&store, &crate::probe::stream("b"), &[b"one"]).await;
+    grow(&store, &super::stream("b"), &[b"one"]).await;
 }
 
 pub async fn another_life_of_the_same_owner_fences(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let tail = grow(&store, &stream, &[b"one"]).await;
-    let other = by((store.epoch(), LATER), &store, &stream, tail, &[b"two"]);
-    assert_eq!(store.append(other).await, Appended::Fenced { epoch: store.epoch() });
+    let epoch = store.epoch(stream.partition());
+    let other = by((epoch, LATER), &store, &stream, tail, &[b"two"]);
+    assert_eq!(store.append(other).await, Appended::Fenced { epoch });
     let lower = by((Epoch(0), BOOT), &store, &stream, tail, &[b"two"]);
-    assert_eq!(store.append(lower).await, Appended::Fenced { epoch: store.epoch() });
+    assert_eq!(store.append(lower).await, Appended::Fenced { epoch });
     let higher = by((Epoch(9), LATER), &store, &stream, tail, &[b"two"]);
     landed(&store.append(higher).await);
 }
 
 pub async fn a_commit_lands_whole_or_not_at_all(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let payloads: Vec<Vec<u8>> = (0..100_u8).map(|n| vec![n; 50]).collect();
     let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
@@ -152,7 +156,7 @@ pub async fn a_commit_lands_whole_or_not_at_all(home: &Home) {
 }
 
 pub async fn what_no_store_could_keep_is_malformed(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let good = || after(&store, &stream, store.empty_tail(&stream), &[b"one"]);
     let cause = Cause {
@@ -190,7 +194,7 @@ pub async fn what_no_store_could_keep_is_malformed(home: &Home) {
 }
 
 pub async fn one_slot_has_one_winner(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     for slot in 0..4 {
         let tail = store.tail(&stream).await.unwrap();
@@ -204,7 +208,7 @@ pub async fn one_slot_has_one_winner(home: &Home) {
 }
 
 pub async fn a_conflict_rejects_one_commit_of_many(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let appends = (0..200).map(|n| {
         let stream = stream(&format!("s{n}"));
         let mut append = after(&store, &stream, store.empty_tail(&stream), &[b"x"]);
@@ -222,7 +226,7 @@ pub async fn a_conflict_rejects_one_commit_of_many(home: &Home) {
 }
 
 pub async fn commits_of_one_stream_may_wait_together(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let mut tail = store.empty_tail(&stream);
     let mut appends = vec![];
@@ -240,12 +244,12 @@ pub async fn commits_of_one_stream_may_wait_together(home: &Home) {
 }
 
 pub async fn the_epoch_rises_with_every_life(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     grow(&store, &stream, &[b"one"]).await;
-    let first = store.epoch();
+    let first = store.epoch(stream.partition());
     let store = home.reopen(store, LATER).await;
-    let second = store.epoch();
+    let second = store.epoch(stream.partition());
     assert!(second > first, "{second:?} after {first:?}");
     assert_eq!((store.journal(), store.boot()), (JOURNAL, LATER));
     let tail = store.tail(&stream).await.unwrap();
@@ -254,7 +258,7 @@ pub async fn the_epoch_rises_with_every_life(home: &Home) {
     let tail =
         landed(&store.append(by((Epoch(70), LATER), &store, &stream, tail, &[b"two"])).await);
     let store = home.reopen(store, Boot(3)).await;
-    assert_eq!(store.epoch(), Epoch(71));
+    assert_eq!(store.epoch(stream.partition()), Epoch(71));
     landed(&store.append(after(&store, &stream, tail, &[b"three"])).await);
 }
 
@@ -262,7 +266,7 @@ pub async fn faults_come_where_they_are_planned(home: &Home) {
     let faults: Faults = "before_commit:2:fail,before_commit:3:lose_reply,before_reply:3:fail,before_reply:4:delay=1"
         .parse()
         .unwrap();
-    let store = home.open_with(faults.clone());
+    let store = home.open_with(faults.clone()).await;
     let stream = stream("a");
     let mut tail = store.empty_tail(&stream);
     let next = |tail| after(&store, &stream, tail, &[b"x"]);
@@ -291,7 +295,7 @@ pub async fn faults_come_where_they_are_planned(home: &Home) {
 
 pub async fn an_outage_ends(home: &Home) {
     let faults = Faults::counting();
-    let store = home.open_with(faults.clone());
+    let store = home.open_with(faults.clone()).await;
     let stream = stream("a");
     let first = after(&store, &stream, store.empty_tail(&stream), &[b"one"]);
     store.probe().await.unwrap();
@@ -304,7 +308,7 @@ pub async fn an_outage_ends(home: &Home) {
 }
 
 pub async fn the_rolling_hash_covers_the_order(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let mut wanted = Hash::default();
     for n in 0..6_u64 {
         let stream = stream(&format!("s{}", n % 3));

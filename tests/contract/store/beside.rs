@@ -1,8 +1,8 @@
 //! What stands beside commits: blobs, which belong to them, and snapshots, which may be lost but never believed
 //! when they do not fit.
 
-use super::Home;
-use crate::probe::{after, all, entry, grow, landed, stream};
+use super::{Home, stream};
+use crate::probe::{after, all, entry, grow, landed};
 use events::record::{BlobRef, Hash, Payload, StreamKey, Tail, Version};
 use store::{
     Append, Appended, Blob, Malformed, PAYLOAD_INLINE_MAX, Snapshot, Store, StoreError, spill,
@@ -20,7 +20,7 @@ fn spilled(store: &Store, stream: &StreamKey, tail: Tail, payloads: &[&[u8]]) ->
 }
 
 pub async fn large_payloads_stand_in_blobs(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let payloads: [&[u8]; 3] = [b"small", &large(1), &large(2)];
     let append = spilled(&store, &stream, store.empty_tail(&stream), &payloads);
@@ -40,7 +40,7 @@ pub async fn large_payloads_stand_in_blobs(home: &Home) {
 }
 
 pub async fn an_erased_blob_says_so(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let append = spilled(&store, &stream, store.empty_tail(&stream), &[&large(1)]);
     let blob = append.blobs[0].reference;
@@ -65,7 +65,7 @@ pub async fn an_erased_blob_says_so(home: &Home) {
 }
 
 pub async fn a_blob_that_is_not_there_is_malformed(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let tail = store.empty_tail(&stream);
     let strange = Blob::new(b"strange"[..].into());
@@ -89,7 +89,7 @@ fn snapshot(tail: Tail, bytes: &[u8]) -> Snapshot {
 }
 
 pub async fn a_snapshot_that_fits_is_returned(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     assert_eq!(store.snapshot(&stream, 1).await.unwrap(), None);
     let tail = grow(&store, &stream, &[b"one", b"two"]).await;
@@ -98,11 +98,11 @@ pub async fn a_snapshot_that_fits_is_returned(home: &Home) {
     store.put_snapshot(&stream, kept.clone()).await.unwrap();
     assert_eq!(store.snapshot(&stream, 1).await.unwrap(), Some(kept));
     assert_eq!(store.snapshot(&stream, 2).await.unwrap(), None, "of another shape");
-    assert_eq!(store.snapshot(&crate::probe::stream("b"), 1).await.unwrap(), None);
+    assert_eq!(store.snapshot(&super::stream("b"), 1).await.unwrap(), None);
 }
 
 pub async fn a_snapshot_that_does_not_fit_is_dropped(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let tail = grow(&store, &stream, &[b"one", b"two"]).await;
     let wrong = [
@@ -121,7 +121,7 @@ pub async fn a_snapshot_that_does_not_fit_is_dropped(home: &Home) {
 }
 
 pub async fn a_newer_snapshot_takes_the_place(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let stream = stream("a");
     let first = grow(&store, &stream, &[b"one"]).await;
     store.put_snapshot(&stream, snapshot(first, b"old")).await.unwrap();

@@ -29,7 +29,7 @@ async fn due(store: &Store, before: i64) -> Vec<(StreamKey, Wake)> {
 }
 
 pub async fn now_comes_first_and_then_the_oldest(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let streams = neighbours(mine(), 6);
     let at = |micros| Wake::At(Instant(micros));
     let wakes = [at(300), Wake::Now, at(100), Wake::OnCommand, Wake::Now, at(200)];
@@ -49,7 +49,7 @@ pub async fn now_comes_first_and_then_the_oldest(home: &Home) {
 }
 
 pub async fn due_is_paged_without_gap_or_repeat(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let streams = neighbours(mine(), 20);
     for (n, stream) in (0..).zip(&streams) {
         // Several of each time, so that a page ends between equals.
@@ -72,7 +72,7 @@ pub async fn due_is_paged_without_gap_or_repeat(home: &Home) {
 }
 
 pub async fn the_newest_commit_decides_the_wake(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let one = &neighbours(mine(), 1)[0];
     let at = Wake::At(Instant(50));
     for (wake, wanted) in [(Wake::Now, 1), (at, 1), (Wake::OnCommand, 0), (at, 1), (Wake::Now, 1)] {
@@ -86,7 +86,7 @@ pub async fn the_newest_commit_decides_the_wake(home: &Home) {
 }
 
 pub async fn the_next_wake_is_the_earliest_to_come(home: &Home) {
-    let store = home.open();
+    let store = home.open().await;
     let streams = neighbours(mine(), 4);
     let next = async |after: i64| store.next_wake(mine(), Instant(after)).await.unwrap();
     assert_eq!(next(0).await, None);

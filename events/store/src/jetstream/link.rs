@@ -1,0 +1,193 @@
+//! The connection, and its replacement after a long outage.
+//!
+//! A client keeps what is published while it is disconnected and sends it once it is back, long after the caller was
+//! told that nothing is known. So nothing is sent while the connection is down, and after an outage over the bound the
+//! client is made to give up: what it had kept is dropped with it, and another one takes its place.
+
+use super::error::ConnectError;
+use super::settings::{Credentials, Servers};
+use crate::Outage;
+use async_nats::connection::State;
+use async_nats::{Client, ConnectOptions, Event, ReconnectToServer, ServerAddr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// Nothing listens there. A client that was out for too long is only let try this address until it gives up, for
+/// there is no other way to take back what it holds.
+const NOWHERE: &str = "nats://127.0.0.1:0";
+/// Tries after which a client gives up. More than an outage of a minute takes, and with [`NOWHERE`] soon done.
+const TRIES_MAX: usize = 1_000;
+/// Between two tries to connect.
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
+/// How long one try may take: a server that hangs accepts the connection and says nothing.
+const TRY_MAX: Duration = Duration::from_secs(2);
+/// How often a quiet connection is tried; after three without an answer it counts as down.
+const PING_EVERY: Duration = Duration::from_secs(2);
+
+/// The client of the moment.
+#[derive(Debug, Clone)]
+pub(super) struct Life {
+    /// Which one; rises.
+    pub(super) number: u64,
+    pub(super) client: Client,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    keeper: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    servers: Servers,
+    life: watch::Sender<Life>,
+    /// Clients that were given up.
+    given_up: AtomicU64,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+impl Link {
+    /// Connects to the first server that answers.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no actor's task: it ends with the link that owns it"
+    )]
+    pub(super) async fn open(servers: Servers) -> Result<Self, ConnectError> {
+        // Ring is the one provider; another part of the process may have said so before.
+        let (gone, given_up) = mpsc::channel(1);
+        let client = connect(&servers, gone.clone()).await?;
+        let (life, _) = watch::channel(Life { number: 1, client });
+        let shared = Arc::new(Shared { servers, life, given_up: AtomicU64::new(0) });
+        let keeper = tokio::spawn(keep(Arc::downgrade(&shared), gone, given_up));
+        Ok(Self { shared, keeper })
+    }
+
+    /// The client of the moment, connected or not.
+    pub(super) fn life(&self) -> Life {
+        self.shared.life.borrow().clone()
+    }
+
+    /// Clients that were given up after a long outage.
+    pub(super) fn given_up(&self) -> u64 {
+        self.shared.given_up.load(Ordering::Relaxed)
+    }
+
+    /// The client, if it is connected.
+    pub(super) fn up(&self) -> Result<Client, Outage> {
+        let Life { client, .. } = self.life();
+        if client.connection_state() == State::Connected {
+            Ok(client)
+        } else {
+            Err(Outage::Unavailable("not connected to a NATS server".to_owned()))
+        }
+    }
+}
+
+/// Puts another client in the place of one that gave up.
+async fn keep(shared: Weak<Shared>, gone: mpsc::Sender<()>, mut given_up: mpsc::Receiver<()>) {
+    while given_up.recv().await.is_some() {
+        if let Some(shared) = shared.upgrade() {
+            shared.given_up.fetch_add(1, Ordering::Relaxed);
+        }
+        let client = loop {
+            let Some(servers) = shared.upgrade().map(|shared| shared.servers.clone()) else {
+                return;
+            };
+            match connect(&servers, gone.clone()).await {
+                Ok(client) => break client,
+                Err(error) => {
+                    tracing::debug!(%error, "not connected yet");
+                    tokio::time::sleep(BETWEEN_TRIES).await;
+                }
+            }
+        };
+        let Some(shared) = shared.upgrade() else { return };
+        shared.life.send_modify(|life| {
+            life.number += 1;
+            life.client = client;
+        });
+        tracing::warn!("the NATS client was replaced after a long outage");
+    }
+}
+
+async fn connect(servers: &Servers, gone: mpsc::Sender<()>) -> Result<Client, ConnectError> {
+    let address =
+        |text: &String| text.parse::<ServerAddr>().map_err(|_| ConnectError::Address(text.clone()));
+    let mut pool = servers.urls.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    let nowhere = address(&NOWHERE.to_owned())?;
+    pool.push(nowhere.clone());
+    // Since when the connection is down; a std lock, held over no await.
+    let down: Arc<Mutex<Option<Instant>>> = Arc::default();
+    let mut options = ConnectOptions::new()
+        .max_reconnects(TRIES_MAX)
+        .connection_timeout(TRY_MAX)
+        .ping_interval(PING_EVERY)
+        .name("piton")
+        .event_callback({
+            let down = Arc::clone(&down);
+            move |event| {
+                let (down, gone) = (Arc::clone(&down), gone.clone());
+                async move { note(&event, &down, &gone) }
+            }
+        })
+        .reconnect_to_server_callback({
+            let (outage_max, turn) = (servers.outage_max, Arc::new(AtomicUsize::new(0)));
+            move |pool, _| {
+                let since = *down.lock().unwrap_or_else(PoisonError::into_inner);
+                let too_long = since.is_some_and(|since| since.elapsed() > outage_max);
+                let turn = turn.fetch_add(1, Ordering::Relaxed);
+                let (mut pool, nowhere): (Vec<ServerAddr>, _) =
+                    (pool.into_iter().map(|server| server.addr).collect(), nowhere.clone());
+                pool.retain(|addr| *addr != nowhere);
+                let next = pool.get(turn % pool.len().max(1)).cloned();
+                let delay = if since.is_none() { Duration::ZERO } else { BETWEEN_TRIES };
+                let target = match next {
+                    Some(addr) if !too_long => ReconnectToServer { addr, delay: Some(delay) },
+                    Some(_) | None => {
+                        ReconnectToServer { addr: nowhere, delay: Some(Duration::ZERO) }
+                    }
+                };
+                std::future::ready(Some(target))
+            }
+        });
+    if let Credentials::Password { user, password } = &servers.credentials {
+        options = options.user_and_password(user.clone(), password.clone());
+    }
+    for root in &servers.roots {
+        options = options.add_root_certificates(root.clone());
+    }
+    let mut last = String::new();
+    // The first connection is one try at one server: each has its turn.
+    for _ in &servers.urls {
+        match options.clone().connect(pool.clone()).await {
+            Ok(client) => return Ok(client),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(ConnectError::Unreachable(last))
+}
+
+fn note(event: &Event, down: &Mutex<Option<Instant>>, gone: &mpsc::Sender<()>) {
+    match event {
+        Event::Connected => *down.lock().unwrap_or_else(PoisonError::into_inner) = None,
+        Event::Disconnected => {
+            *down.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            tracing::warn!("the connection to NATS is down");
+        }
+        Event::ClientError(async_nats::ClientError::MaxReconnects) => {
+            // Full means that it was said already.
+            let _said = gone.try_send(());
+        }
+        other => tracing::debug!(event = %other, "nats"),
+    }
+}
