@@ -76,6 +76,8 @@ pub struct World {
     pub now: u64,
     pub bucket: Bucket,
     pub puts: Vec<Put>,
+    /// Outcomes that are on their way back.
+    pub late: Vec<(usize, Boot, Outcome)>,
     pub posts: Vec<Post>,
     pub log: Vec<Made>,
     pub nodes: Vec<Node>,
@@ -93,6 +95,8 @@ pub struct World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     Arrives,
+    /// Later, by a move of its own.
+    Late,
     Lost,
 }
 
@@ -115,6 +119,8 @@ pub enum Move {
     Look(usize, Sight),
     LandPut(usize, Reply),
     TimeOutPut(usize),
+    /// A late outcome of a write to the bucket.
+    Hear(usize),
     LandPost(usize, Reply),
     TimeOutPost(usize),
     /// Its host reads the stream, decides and publishes.
@@ -145,6 +151,7 @@ impl World {
             now: 1_000,
             bucket: Bucket { seen: Seen::Free { revision: 0 }, until: None, revision: 0 },
             puts: vec![],
+            late: vec![],
             posts: vec![],
             log: vec![],
             nodes: (0..nodes).map(node).collect(),
@@ -202,10 +209,12 @@ impl World {
         }
         for (nth, put) in self.puts.iter().enumerate() {
             may(true, &[Move::LandPut(nth, Reply::Arrives)]);
-            may(
-                put.waited && losses > 0,
-                &[Move::LandPut(nth, Reply::Lost), Move::TimeOutPut(nth)],
-            );
+            let bad = [Reply::Lost, Reply::Late].map(|reply| Move::LandPut(nth, reply));
+            may(put.waited && losses > 0, &bad);
+            may(put.waited && losses > 0, &[Move::TimeOutPut(nth)]);
+        }
+        for nth in 0..self.late.len() {
+            may(true, &[Move::Hear(nth)]);
         }
         for (nth, post) in self.posts.iter().enumerate() {
             may(true, &[Move::LandPost(nth, Reply::Arrives)]);
@@ -231,6 +240,10 @@ impl World {
                 self.left.losses -= 1;
                 self.puts[nth].waited = false;
                 self.told(self.puts[nth].node, self.puts[nth].boot, Outcome::Unknown);
+            }
+            Move::Hear(nth) => {
+                let (node, boot, outcome) = self.late.remove(nth);
+                self.told(node, boot, outcome);
             }
             Move::LandPost(nth, reply) => self.land_post(nth, reply),
             Move::TimeOutPost(nth) => {
@@ -357,6 +370,10 @@ impl World {
         match reply {
             Reply::Arrives if waited => self.told(node, boot, outcome),
             Reply::Arrives => {}
+            Reply::Late => {
+                self.left.losses -= 1;
+                self.late.push((node, boot, outcome));
+            }
             Reply::Lost => {
                 self.left.losses -= 1;
                 self.told(node, boot, Outcome::Unknown);
@@ -395,7 +412,7 @@ impl World {
             Reply::Arrives if waited && stored => self.heard(node, made, Heard::Stored(sequence)),
             Reply::Arrives if waited => self.heard(node, made, Heard::Taken),
             Reply::Arrives => {}
-            Reply::Lost => {
+            Reply::Lost | Reply::Late => {
                 self.left.losses -= 1;
                 self.heard(node, made, Heard::Silence);
             }
