@@ -8,6 +8,7 @@ mod crash;
 mod disk_full;
 mod hosts;
 mod kill_loop;
+mod leases;
 mod nats_servers;
 mod node_story;
 mod outage;

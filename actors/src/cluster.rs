@@ -1,9 +1,12 @@
 //! Who owns which partition: where each belongs, the lease that says who should, and until when an effect may leave.
 //!
-//! A lease says who *should* write; the slot and epoch check inside the append says who *may*. Everything here is a
-//! pure function of what a node has seen, so that the same code runs in a node and in the model check.
+//! A lease says who *should* write; the slot and epoch check inside the append says who *may*. The rules are
+//! pure functions of what a node has seen, so that the same code runs in a node and in the model check; [`bucket`] and
+//! [`keeper`] do what they say.
 
+pub mod bucket;
 pub mod dispatch;
+pub mod keeper;
 pub mod lease;
 pub mod node_name;
 pub mod place;

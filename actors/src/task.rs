@@ -20,6 +20,8 @@ pub enum Kind {
     Restart,
     /// Wakes the streams of one partition. Runs as long as the node; dies with it.
     Agenda,
+    /// Keeps this node's leases, or waits for one answer of their bucket. Its end lets every lease run out, which shows.
+    Lease,
     /// Probes the store while it is out. Ends when the store answers; a panic leaves the gate closed, which shows.
     Probe,
     /// Serves one caller. Cancel at any await is harmless: only the log holds what counts.
@@ -38,6 +40,7 @@ impl Kind {
             Self::Startup => "startup",
             Self::Restart => "restart",
             Self::Agenda => "agenda",
+            Self::Lease => "lease",
             Self::Probe => "probe",
             Self::Serve => "serve",
             Self::Follow => "follow",

@@ -192,6 +192,31 @@ impl Namespace {
         format!("piton.{self}.cmd.{}.>", partition(owned))
     }
 
+    /// The bucket of leases.
+    #[must_use]
+    pub fn lease_bucket(&self) -> String {
+        format!("LEASE_{self}")
+    }
+
+    /// The `JetStream` stream that holds the bucket of leases.
+    #[must_use]
+    pub fn lease_stream(&self) -> String {
+        format!("KV_LEASE_{self}")
+    }
+
+    /// The subject of a partition's lease: its key in the bucket is `p.05`.
+    #[must_use]
+    pub fn lease_of(&self, owned: Partition) -> String {
+        format!("$KV.LEASE_{self}.p.{}", partition(owned))
+    }
+
+    /// The partition whose lease a key of the bucket is.
+    #[must_use]
+    pub fn leased(key: &str) -> Option<Partition> {
+        let number = key.strip_prefix("p.")?;
+        Partition::all().find(|owned| partition(*owned) == number)
+    }
+
     /// All public events of a project.
     #[must_use]
     pub fn events_of(&self, project: &Token) -> String {
@@ -391,6 +416,10 @@ mod tests {
         }
         let five = Partition::of(5);
         assert_eq!(ours().commands_of(five), "piton.prod.cmd.05.>");
+        assert_eq!(ours().lease_of(five), "$KV.LEASE_prod.p.05");
+        assert_eq!(ours().lease_stream(), format!("KV_{}", ours().lease_bucket()));
+        assert_eq!(Namespace::leased("p.05"), Some(five));
+        assert_eq!(["p.5", "p.64", "p.", "05", "p.05.x"].map(Namespace::leased), [None; 5]);
         assert_eq!(ours().journal_of(five), "ev.prod.05.>");
         assert_eq!(ours().events_of(&token("default")), "piton.prod.evt.default.>");
         assert_eq!(ours().events(), "piton.prod.evt.>");

@@ -39,7 +39,9 @@ impl World {
     /// The next thing that happens when nothing goes wrong: messages first, then news, then new work.
     fn due(&self, chosen: usize) -> Option<Move> {
         let rank = |next: &Move| match next {
-            Move::LandPut(_, Reply::Arrives) | Move::LandPost(_, Reply::Arrives) => Some(0),
+            Move::LandPut(_, Reply::Arrives)
+            | Move::LandPost(_, Reply::Arrives)
+            | Move::Hear(_) => Some(0),
             Move::Look(_, Sight::Clear) | Move::Tick(_) | Move::Drained(_) | Move::Settle(_) => {
                 Some(1)
             }

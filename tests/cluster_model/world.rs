@@ -6,7 +6,7 @@ use actors::cluster::lease::{Action, Belongs, Holder, Input, Lease, Outcome, See
 use actors::cluster::{NodeName, Uptime};
 use events::record::{Boot, Epoch};
 use std::collections::BTreeSet;
-use store::model::Judged;
+use store::model::{self, Heard, Judged, Settled, Settling, Step};
 
 /// A write to the bucket on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,9 +40,9 @@ pub struct Bucket {
 pub enum Host {
     Asleep,
     /// It waits for the answer to a publish.
-    Waiting(Made),
+    Waiting(Made, Settling),
     /// It does not know whether its commit stands, and looks.
-    Doubt(Made),
+    Doubt(Made, Settling),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -76,6 +76,8 @@ pub struct World {
     pub now: u64,
     pub bucket: Bucket,
     pub puts: Vec<Put>,
+    /// Outcomes that are on their way back.
+    pub late: Vec<(usize, Boot, Outcome)>,
     pub posts: Vec<Post>,
     pub log: Vec<Made>,
     pub nodes: Vec<Node>,
@@ -93,6 +95,8 @@ pub struct World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     Arrives,
+    /// Later, by a move of its own.
+    Late,
     Lost,
 }
 
@@ -115,6 +119,8 @@ pub enum Move {
     Look(usize, Sight),
     LandPut(usize, Reply),
     TimeOutPut(usize),
+    /// A late outcome of a write to the bucket.
+    Hear(usize),
     LandPost(usize, Reply),
     TimeOutPost(usize),
     /// Its host reads the stream, decides and publishes.
@@ -145,6 +151,7 @@ impl World {
             now: 1_000,
             bucket: Bucket { seen: Seen::Free { revision: 0 }, until: None, revision: 0 },
             puts: vec![],
+            late: vec![],
             posts: vec![],
             log: vec![],
             nodes: (0..nodes).map(node).collect(),
@@ -193,7 +200,7 @@ impl World {
             may(node.looking && losses > 0, &bad);
             let may_begin = node.serving.is_some() && node.host == Host::Asleep;
             may(may_begin && begins > 0, &[Move::Begin(nth)]);
-            may(matches!(node.host, Host::Doubt(_)), &[Move::Settle(nth)]);
+            may(matches!(node.host, Host::Doubt(..)), &[Move::Settle(nth)]);
             may(restarts > 0, &[Move::Restart(nth)]);
             let both = [Move::Place(nth, Belongs::Here), Move::Place(nth, Belongs::Elsewhere)];
             may(places > 0, &both);
@@ -202,10 +209,12 @@ impl World {
         }
         for (nth, put) in self.puts.iter().enumerate() {
             may(true, &[Move::LandPut(nth, Reply::Arrives)]);
-            may(
-                put.waited && losses > 0,
-                &[Move::LandPut(nth, Reply::Lost), Move::TimeOutPut(nth)],
-            );
+            let bad = [Reply::Lost, Reply::Late].map(|reply| Move::LandPut(nth, reply));
+            may(put.waited && losses > 0, &bad);
+            may(put.waited && losses > 0, &[Move::TimeOutPut(nth)]);
+        }
+        for nth in 0..self.late.len() {
+            may(true, &[Move::Hear(nth)]);
         }
         for (nth, post) in self.posts.iter().enumerate() {
             may(true, &[Move::LandPost(nth, Reply::Arrives)]);
@@ -232,12 +241,16 @@ impl World {
                 self.puts[nth].waited = false;
                 self.told(self.puts[nth].node, self.puts[nth].boot, Outcome::Unknown);
             }
+            Move::Hear(nth) => {
+                let (node, boot, outcome) = self.late.remove(nth);
+                self.told(node, boot, outcome);
+            }
             Move::LandPost(nth, reply) => self.land_post(nth, reply),
             Move::TimeOutPost(nth) => {
                 self.left.losses -= 1;
                 self.posts[nth].waited = false;
                 let Post { node, made, .. } = self.posts[nth].clone();
-                self.doubt(node, made);
+                self.heard(node, made, Heard::Silence);
             }
             Move::Begin(nth) => self.begin(nth),
             Move::Settle(nth) => self.settle(nth),
@@ -357,6 +370,10 @@ impl World {
         match reply {
             Reply::Arrives if waited => self.told(node, boot, outcome),
             Reply::Arrives => {}
+            Reply::Late => {
+                self.left.losses -= 1;
+                self.late.push((node, boot, outcome));
+            }
             Reply::Lost => {
                 self.left.losses -= 1;
                 self.told(node, boot, Outcome::Unknown);
@@ -372,8 +389,7 @@ impl World {
         let made = Made::new(self.ids, epoch, boot, head);
         match made.judged(head) {
             Judged::Fits => {
-                self.nodes[nth].host = Host::Waiting(made);
-                self.posts.push(Post { node: nth, made, waited: true });
+                self.publish(nth, made, Settling::default());
             }
             Judged::Fenced(met) => {
                 self.disowned.insert(made.id);
@@ -391,49 +407,61 @@ impl World {
         if stored {
             self.log.push(made);
         }
+        let sequence = self.log.len() as u64;
         match reply {
-            Reply::Arrives if waited && stored => self.appended(node, made),
-            // A refusal may be of a copy whose first one stands: look.
-            Reply::Arrives if waited => self.doubt(node, made),
+            Reply::Arrives if waited && stored => self.heard(node, made, Heard::Stored(sequence)),
+            Reply::Arrives if waited => self.heard(node, made, Heard::Taken),
             Reply::Arrives => {}
-            Reply::Lost => {
+            Reply::Lost | Reply::Late => {
                 self.left.losses -= 1;
-                self.doubt(node, made);
+                self.heard(node, made, Heard::Silence);
             }
         }
     }
 
-    fn doubt(&mut self, nth: usize, made: Made) {
-        if self.nodes[nth].host == Host::Waiting(made) {
-            self.nodes[nth].host = Host::Doubt(made);
+    fn publish(&mut self, nth: usize, made: Made, settling: Settling) {
+        self.nodes[nth].host = Host::Waiting(made, settling);
+        self.posts.push(Post { node: nth, made, waited: true });
+    }
+
+    fn heard(&mut self, nth: usize, made: Made, heard: Heard) {
+        if let Host::Waiting(waits, mut settling) = self.nodes[nth].host
+            && waits == made
+        {
+            let next = settling.heard(heard);
+            self.follow(nth, made, settling, next);
         }
     }
 
-    fn appended(&mut self, nth: usize, made: Made) {
-        if self.nodes[nth].host == Host::Waiting(made) {
-            self.acked.insert(made.id);
-            self.nodes[nth].host = Host::Asleep;
-        }
-    }
-
-    /// Reads the slot after the expected sequence from the leader, and says what that means.
+    /// Reads the slot after the expected sequence from the leader.
     fn settle(&mut self, nth: usize) {
-        let Host::Doubt(made) = self.nodes[nth].host else { return };
+        let Host::Doubt(made, settling) = self.nodes[nth].host else { return };
         let slot = usize::try_from(made.on.sequence).expect("small");
-        match self.log.get(slot) {
-            Some(stands) if stands.hash == made.hash => {
-                self.nodes[nth].host = Host::Waiting(made);
-                self.appended(nth, made);
+        let seen = match self.log.get(slot) {
+            Some(stands) if stands.hash == made.hash => model::Seen::Ours(made.on.sequence + 1),
+            Some(_) => model::Seen::Other,
+            None => model::Seen::Empty,
+        };
+        let next = settling.seen(seen);
+        self.follow(nth, made, settling, next);
+    }
+
+    /// Does what the real rule of settling says.
+    fn follow(&mut self, nth: usize, made: Made, settling: Settling, next: Step) {
+        match next {
+            Step::Answer(Settled::Appended(_) | Settled::Duplicate(_)) => {
+                self.acked.insert(made.id);
+                self.nodes[nth].host = Host::Asleep;
             }
-            Some(_) => {
+            Step::Answer(Settled::Lost) => {
                 self.disowned.insert(made.id);
                 self.nodes[nth].host = Host::Asleep;
             }
-            // The same bytes again.
-            None => {
-                self.nodes[nth].host = Host::Waiting(made);
-                self.posts.push(Post { node: nth, made, waited: true });
+            Step::Answer(Settled::Unknown(_)) => self.nodes[nth].host = Host::Asleep,
+            Step::LookAtSlot | Step::LookAt(_) => {
+                self.nodes[nth].host = Host::Doubt(made, settling);
             }
+            Step::Publish => self.publish(nth, made, settling),
         }
     }
 

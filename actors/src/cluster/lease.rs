@@ -396,7 +396,7 @@ impl Lease {
 
     /// Above every epoch that was seen anywhere, so that it never goes backwards, whatever became of the bucket.
     fn next_epoch(&self) -> Epoch {
-        Epoch(self.highest.0.saturating_add(1))
+        store::next_epoch(self.highest, self.highest)
     }
 
     fn is_mine(&self, seen: &Seen) -> bool {

@@ -1,7 +1,8 @@
-//! The rule of appending alone, for the model check in `tests`; no product code calls it.
+//! The rules of appending and of settling alone, for the model check in `tests`; no product code calls it.
 //!
 //! A model that was told the rule again would prove the copy.
 
+pub use crate::jetstream::settle::{Heard, Seen, Settled, Settling, Step};
 use crate::slot::{Candidate, Verdict};
 use crate::{Append, Malformed};
 use events::record::{Epoch, Tail};

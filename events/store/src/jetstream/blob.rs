@@ -50,6 +50,12 @@ impl Shared {
         Ok(())
     }
 
+    /// Keeps a blob that no commit refers to yet.
+    pub(super) async fn keep_blob(&self, blob: &Blob) -> Result<(), StoreError> {
+        let client = self.link.up()?;
+        self.put_blob(&client, blob).await
+    }
+
     /// How large a blob is, if it is whole.
     async fn head(&self, hash: Hash) -> Result<Option<u64>, StoreError> {
         let subject = self.blob_subject(hash, Part::Head);

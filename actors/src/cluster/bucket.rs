@@ -1,0 +1,232 @@
+//! The bucket that leases stand in: one key for each partition, in memory, with markers where values end.
+//!
+//! Written by raw publishes: the client's own `create_with_ttl` loses the TTL over a marker, and such a lease would never
+//! end. A publish whose outcome is not known may arrive later; the revision it names makes that harmless.
+
+use super::lease::{Holder, Outcome, Seen, TTL};
+use super::{NodeName, Uptime};
+use async_nats::jetstream::context::{Context, PublishErrorKind};
+use async_nats::jetstream::kv::{self, Operation};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, StorageType};
+use async_nats::{Client, HeaderMap};
+use bytes::Bytes;
+use events::codec;
+use events::id::Partition;
+use events::record::{Boot, Epoch};
+use events::subject::Namespace;
+use futures_util::{Stream, StreamExt};
+use std::time::Duration;
+
+/// How long a server may take to answer before nobody can say what became of a write.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How long the marker of an expired value stands. A node that looks later finds nothing, and takes that as free.
+const MARKER: Duration = Duration::from_secs(60);
+/// Kind and schema of a value.
+const VALUE: (u16, u16) = (40, 1);
+
+const OPERATION: &str = "KV-Operation";
+const MARKER_REASON: &str = "Nats-Marker-Reason";
+
+/// The bucket could not be used now.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    /// It is not there: nobody owns anything until it is made again.
+    #[error("the lease bucket is gone")]
+    Gone,
+    /// No answer, or none that says anything.
+    #[error("the lease bucket does not answer: {0}")]
+    Silent(String),
+}
+
+/// A handle on the bucket; clone it freely.
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    context: Context,
+    namespace: Namespace,
+    replicas: usize,
+}
+
+impl Bucket {
+    /// A handle over a connection; makes nothing yet. `replicas` is 1, or 3 where there are three servers.
+    #[must_use]
+    pub fn new(client: Client, namespace: Namespace, replicas: usize) -> Self {
+        let mut context = async_nats::jetstream::new(client);
+        context.set_timeout(ANSWER_MAX);
+        Self { context, namespace, replicas }
+    }
+
+    /// Makes the bucket if it is not there, and opens a watch on it: what stands under each key first, then each change.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be made or watched now.
+    pub async fn open(
+        &self,
+    ) -> Result<impl Stream<Item = Option<(Partition, Seen)>> + Send + Unpin + use<>, BucketError>
+    {
+        let config = kv::Config {
+            bucket: self.namespace.lease_bucket(),
+            history: 1,
+            storage: StorageType::Memory,
+            num_replicas: self.replicas,
+            limit_markers: Some(MARKER),
+            ..kv::Config::default()
+        };
+        let silent = |error: &dyn std::error::Error| BucketError::Silent(error.to_string());
+        let made = self.context.create_key_value(config).await;
+        let bucket = made.map_err(|error| silent(&error))?;
+        let watch = bucket.watch_with_history(">").await.map_err(|error| silent(&error))?;
+        Ok(watch.map(|entry| {
+            let entry = entry.ok()?;
+            let partition = Namespace::leased(&entry.key)?;
+            let seen = match entry.operation {
+                Operation::Put => {
+                    Seen::Held { revision: entry.revision, holder: read(&entry.value) }
+                }
+                Operation::Delete | Operation::Purge => Seen::Free { revision: entry.revision },
+            };
+            Some((partition, seen))
+        }))
+    }
+
+    /// Writes a value that ends after [`TTL`], if the key's revision is the expected one.
+    pub async fn put(&self, partition: Partition, holder: &Holder, expected: u64) -> Outcome {
+        let Ok(value) = write(holder) else { return Outcome::Unknown };
+        let mut headers = HeaderMap::new();
+        headers.insert(async_nats::header::NATS_MESSAGE_TTL, format!("{}s", TTL.0 / 1_000));
+        self.publish(partition, headers, value.into(), expected).await
+    }
+
+    /// Deletes the value, if the key's revision is the expected one. The watch tells the next owner at once.
+    pub async fn delete(&self, partition: Partition, expected: u64) -> Outcome {
+        let mut headers = HeaderMap::new();
+        headers.insert(OPERATION, "DEL");
+        self.publish(partition, headers, Bytes::new(), expected).await
+    }
+
+    async fn publish(
+        &self,
+        partition: Partition,
+        mut headers: HeaderMap,
+        value: Bytes,
+        expected: u64,
+    ) -> Outcome {
+        let header = async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+        headers.insert(header, expected.to_string());
+        let subject = self.namespace.lease_of(partition);
+        let stored =
+            async { self.context.publish_with_headers(subject, headers, value).await?.await };
+        match tokio::time::timeout(ANSWER_MAX, stored).await {
+            Ok(Ok(ack)) => Outcome::Stored { revision: ack.sequence },
+            // Code 10071, and no other: 10164 comes as another kind and says that a write is under way.
+            Ok(Err(error)) if error.kind() == PublishErrorKind::WrongLastSequence => {
+                Outcome::Refused
+            }
+            Ok(Err(_)) | Err(_) => Outcome::Unknown,
+        }
+    }
+
+    /// What stands under a partition's key, read from the bucket's leader.
+    ///
+    /// # Errors
+    ///
+    /// When the bucket is gone, or does not answer.
+    pub async fn look(&self, partition: Partition) -> Result<Seen, BucketError> {
+        let name = self.namespace.lease_stream();
+        let silent = |text: String| BucketError::Silent(text);
+        let stream = self.context.get_stream_no_info(name).await;
+        let stream = stream.map_err(|error| silent(error.to_string()))?;
+        let subject = self.namespace.lease_of(partition);
+        let look = stream.get_last_raw_message_by_subject(&subject);
+        match tokio::time::timeout(ANSWER_MAX, look).await {
+            Ok(Ok(message)) => {
+                let revision = message.sequence;
+                let headers = &message.headers;
+                let is_marker =
+                    headers.get(OPERATION).is_some() || headers.get(MARKER_REASON).is_some();
+                Ok(if is_marker {
+                    Seen::Free { revision }
+                } else {
+                    Seen::Held { revision, holder: read(&message.payload) }
+                })
+            }
+            Ok(Err(error)) => match error.kind() {
+                LastRawMessageErrorKind::NoMessageFound => Ok(Seen::Free { revision: 0 }),
+                LastRawMessageErrorKind::JetStream(why)
+                    if why.error_code() == async_nats::jetstream::ErrorCode::STREAM_NOT_FOUND =>
+                {
+                    Err(BucketError::Gone)
+                }
+                _ => Err(silent(error.to_string())),
+            },
+            Err(elapsed) => Err(silent(elapsed.to_string())),
+        }
+    }
+}
+
+/// The bytes of a value: `[kind][schema][postcard]`, frozen.
+fn write(holder: &Holder) -> Result<Vec<u8>, codec::CodecError> {
+    let Holder { node, boot, epoch } = holder;
+    let (kind, schema) = VALUE;
+    let entry = codec::encode(kind, schema, &(node.as_str(), boot, epoch))?;
+    let events::record::Payload::Inline(body) = entry.payload else {
+        return Err(codec::CodecError::Absent { kind });
+    };
+    Ok([&kind.to_le_bytes()[..], &schema.to_le_bytes()[..], &body].concat())
+}
+
+/// The holder that a value names; `None` for what another build wrote.
+fn read(value: &[u8]) -> Option<Holder> {
+    let (kind, rest) = value.split_first_chunk::<2>()?;
+    let (schema, body) = rest.split_first_chunk::<2>()?;
+    if (u16::from_le_bytes(*kind), u16::from_le_bytes(*schema)) != VALUE {
+        return None;
+    }
+    let (node, boot, epoch): (NodeName, Boot, Epoch) =
+        codec::decode(VALUE.0, VALUE.1, body).ok()?;
+    Some(Holder { node, boot, epoch })
+}
+
+/// Milliseconds since the machine started, its sleep included.
+#[must_use]
+pub fn uptime() -> Uptime {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let millis = u64::try_from(time.tv_nsec / 1_000_000).unwrap_or_default();
+    Uptime(seconds.saturating_mul(1_000).saturating_add(millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_lease_do_not_change() {
+        let holder = Holder { node: "node-1".parse().unwrap(), boot: Boot(300), epoch: Epoch(7) };
+        let bytes = write(&holder).unwrap();
+        assert_eq!(bytes, [40, 0, 1, 0, 6, b'n', b'o', b'd', b'e', b'-', b'1', 0xac, 2, 7]);
+        assert_eq!(read(&bytes), Some(holder));
+    }
+
+    #[test]
+    fn a_value_of_another_build_names_nobody() {
+        let holder = Holder { node: "a".parse().unwrap(), boot: Boot(1), epoch: Epoch(7) };
+        let bytes = write(&holder).unwrap();
+        for at in 0..bytes.len() {
+            assert_eq!(read(&bytes[..at]), None);
+        }
+        assert_eq!(read(&[&bytes[..], &[0]].concat()), None);
+        let mut newer = bytes.clone();
+        newer[2] = 2;
+        assert_eq!(read(&newer), None);
+        let mut upper = bytes;
+        upper[5] = b'A';
+        assert_eq!(read(&upper), None, "no node is called so");
+    }
+
+    #[test]
+    fn the_machine_has_been_up_for_a_while_and_goes_on() {
+        let before = uptime();
+        assert!(before.0 > 0 && uptime() >= before);
+    }
+}
