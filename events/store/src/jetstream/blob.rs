@@ -113,12 +113,6 @@ impl Shared {
         Err(StoreError::Corrupt { position, source: Corrupt::Blob { stored: blob.hash, found } })
     }
 
-    /// Keeps a blob that no commit refers to yet.
-    pub(super) async fn keep_blob(&self, blob: &Blob) -> Result<(), StoreError> {
-        let client = self.link.up()?;
-        self.put_blob(&client, blob).await
-    }
-
     pub(super) async fn erase_blob(&self, blob: &BlobRef) -> Result<(), StoreError> {
         let client = self.link.up()?;
         let Some(size) = self.head(blob.hash).await? else { return Ok(()) };
