@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod dispatch;
 pub mod keeper;
 pub mod lease;
+pub mod member;
 pub mod node_name;
 pub mod place;
 

@@ -210,6 +210,18 @@ impl Namespace {
         format!("$KV.LEASE_{self}.p.{}", partition(owned))
     }
 
+    /// The subject of a live node's word in the bucket of leases: its key is `node.` and the node's name, a token.
+    #[must_use]
+    pub fn member_of(&self, node: &str) -> String {
+        format!("$KV.LEASE_{self}.node.{node}")
+    }
+
+    /// The node whose word a key of the bucket is.
+    #[must_use]
+    pub fn member(key: &str) -> Option<&str> {
+        key.strip_prefix("node.")
+    }
+
     /// The partition whose lease a key of the bucket is.
     #[must_use]
     pub fn leased(key: &str) -> Option<Partition> {
@@ -418,6 +430,8 @@ mod tests {
         assert_eq!(ours().commands_of(five), "piton.prod.cmd.05.>");
         assert_eq!(ours().lease_of(five), "$KV.LEASE_prod.p.05");
         assert_eq!(ours().lease_stream(), format!("KV_{}", ours().lease_bucket()));
+        assert_eq!(ours().member_of("node-1"), "$KV.LEASE_prod.node.node-1");
+        assert_eq!(["node.node-1", "p.05"].map(Namespace::member), [Some("node-1"), None]);
         assert_eq!(Namespace::leased("p.05"), Some(five));
         assert_eq!(["p.5", "p.64", "p.", "05", "p.05.x"].map(Namespace::leased), [None; 5]);
         assert_eq!(ours().journal_of(five), "ev.prod.05.>");

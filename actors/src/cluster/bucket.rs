@@ -23,6 +23,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 const MARKER: Duration = Duration::from_secs(60);
 /// Kind and schema of a value.
 const VALUE: (u16, u16) = (40, 1);
+/// Kind and schema of a node's word.
+const MEMBER: (u16, u16) = (41, 1);
 
 const OPERATION: &str = "KV-Operation";
 const MARKER_REASON: &str = "Nats-Marker-Reason";
@@ -53,6 +55,40 @@ impl Bucket {
         let mut context = async_nats::jetstream::new(client);
         context.set_timeout(ANSWER_MAX);
         Self { context, namespace, replicas }
+    }
+
+    /// Says that this life of a node is there, for [`TTL`].
+    pub(super) async fn put_member(&self, node: &NodeName, boot: Boot) -> Outcome {
+        let Ok(value) = framed(MEMBER, &boot) else { return Outcome::Unknown };
+        let mut headers = HeaderMap::new();
+        headers.insert(async_nats::header::NATS_MESSAGE_TTL, format!("{}s", TTL.0 / 1_000));
+        self.send(self.namespace.member_of(node.as_str()), headers, value.into()).await
+    }
+
+    /// Says that a node is gone, so that nobody waits for the end of its word.
+    pub(super) async fn delete_member(&self, node: &NodeName) -> Outcome {
+        let mut headers = HeaderMap::new();
+        headers.insert(OPERATION, "DEL");
+        self.send(self.namespace.member_of(node.as_str()), headers, Bytes::new()).await
+    }
+
+    /// Opens a watch on the nodes' words in a bucket that [`Self::open`] made: what stands there first, then each change.
+    pub(super) async fn watch_members(
+        &self,
+    ) -> Result<impl Stream<Item = Option<News>> + Send + Unpin + use<>, BucketError> {
+        let silent = |error: &dyn std::error::Error| BucketError::Silent(error.to_string());
+        let found = self.context.get_key_value(self.namespace.lease_bucket()).await;
+        let bucket = found.map_err(|error| silent(&error))?;
+        let watch = bucket.watch_with_history("node.*").await.map_err(|error| silent(&error))?;
+        Ok(watch.map(|entry| {
+            let entry = entry.ok()?;
+            let node = Namespace::member(&entry.key)?.parse().ok()?;
+            let boot = match entry.operation {
+                Operation::Put => unframed(MEMBER, &entry.value),
+                Operation::Delete | Operation::Purge => None,
+            };
+            Some(News { node, boot, is_last: entry.delta == 0 })
+        }))
     }
 
     /// Makes the bucket if it is not there, and opens a watch on it: what stands under each key first, then each change.
@@ -113,7 +149,10 @@ impl Bucket {
     ) -> Outcome {
         let header = async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
         headers.insert(header, expected.to_string());
-        let subject = self.namespace.lease_of(partition);
+        self.send(self.namespace.lease_of(partition), headers, value).await
+    }
+
+    async fn send(&self, subject: String, headers: HeaderMap, value: Bytes) -> Outcome {
         let stored =
             async { self.context.publish_with_headers(subject, headers, value).await?.await };
         match tokio::time::timeout(ANSWER_MAX, stored).await {
@@ -164,11 +203,27 @@ impl Bucket {
     }
 }
 
-/// The bytes of a value: `[kind][schema][postcard]`, frozen.
+/// What the watch says of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct News {
+    pub(super) node: NodeName,
+    /// Which life of it; `None` when it is gone.
+    pub(super) boot: Option<Boot>,
+    /// Nothing that was there before is left to be told.
+    pub(super) is_last: bool,
+}
+
 fn write(holder: &Holder) -> Result<Vec<u8>, codec::CodecError> {
     let Holder { node, boot, epoch } = holder;
-    let (kind, schema) = VALUE;
-    let entry = codec::encode(kind, schema, &(node.as_str(), boot, epoch))?;
+    framed(VALUE, &(node.as_str(), boot, epoch))
+}
+
+/// The bytes of a value: `[kind][schema][postcard]`, frozen.
+fn framed(
+    (kind, schema): (u16, u16),
+    value: &impl serde::Serialize,
+) -> Result<Vec<u8>, codec::CodecError> {
+    let entry = codec::encode(kind, schema, value)?;
     let events::record::Payload::Inline(body) = entry.payload else {
         return Err(codec::CodecError::Absent { kind });
     };
@@ -177,14 +232,15 @@ fn write(holder: &Holder) -> Result<Vec<u8>, codec::CodecError> {
 
 /// The holder that a value names; `None` for what another build wrote.
 fn read(value: &[u8]) -> Option<Holder> {
+    let (node, boot, epoch): (NodeName, Boot, Epoch) = unframed(VALUE, value)?;
+    Some(Holder { node, boot, epoch })
+}
+
+fn unframed<T: serde::de::DeserializeOwned>(form: (u16, u16), value: &[u8]) -> Option<T> {
     let (kind, rest) = value.split_first_chunk::<2>()?;
     let (schema, body) = rest.split_first_chunk::<2>()?;
-    if (u16::from_le_bytes(*kind), u16::from_le_bytes(*schema)) != VALUE {
-        return None;
-    }
-    let (node, boot, epoch): (NodeName, Boot, Epoch) =
-        codec::decode(VALUE.0, VALUE.1, body).ok()?;
-    Some(Holder { node, boot, epoch })
+    let found = (u16::from_le_bytes(*kind), u16::from_le_bytes(*schema));
+    codec::decode(form.0, form.1, body).ok().filter(|_| found == form)
 }
 
 /// Milliseconds since the machine started, its sleep included.
@@ -206,6 +262,14 @@ mod tests {
         let bytes = write(&holder).unwrap();
         assert_eq!(bytes, [40, 0, 1, 0, 6, b'n', b'o', b'd', b'e', b'-', b'1', 0xac, 2, 7]);
         assert_eq!(read(&bytes), Some(holder));
+    }
+
+    #[test]
+    fn the_bytes_of_a_nodes_word_do_not_change() {
+        let bytes = framed(MEMBER, &Boot(300)).unwrap();
+        assert_eq!(bytes, [41, 0, 1, 0, 0xac, 2]);
+        assert_eq!(unframed(MEMBER, &bytes), Some(Boot(300)));
+        assert_eq!(unframed::<Boot>(VALUE, &bytes), None);
     }
 
     #[test]

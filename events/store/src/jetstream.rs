@@ -35,6 +35,7 @@ use events::record::{BlobRef, Epoch, Hash, JournalId, Recorded, Shard, StreamKey
 use events::subject::{Meta, Namespace, Subject};
 use futures_util::future::try_join_all;
 use link::Link;
+pub use link::client;
 pub use settings::{Connect, Credentials, LazySync, OUTAGE_MAX, SHARD_BYTES_MAX, SHARDS, Servers};
 use settings::{IN_FLIGHT_MAX, PROOF_EVERY, READ_MAX, TAILS_MAX, WAIT_MAX};
 use shard::ShardView;

@@ -161,21 +161,52 @@ async fn connect(servers: &Servers, gone: mpsc::Sender<()>) -> Result<Client, Co
                 std::future::ready(Some(target))
             }
         });
+    options = introduced(options, servers);
+    first(&options, &pool, servers.urls.len()).await
+}
+
+fn introduced(mut options: ConnectOptions, servers: &Servers) -> ConnectOptions {
     if let Credentials::Password { user, password } = &servers.credentials {
         options = options.user_and_password(user.clone(), password.clone());
     }
     for root in &servers.roots {
         options = options.add_root_certificates(root.clone());
     }
+    options
+}
+
+async fn first(
+    options: &ConnectOptions,
+    pool: &[ServerAddr],
+    tries: usize,
+) -> Result<Client, ConnectError> {
     let mut last = String::new();
     // The first connection is one try at one server: each has its turn.
-    for _ in &servers.urls {
-        match options.clone().connect(pool.clone()).await {
+    for _ in 0..tries {
+        match options.clone().connect(pool.to_vec()).await {
             Ok(client) => return Ok(client),
             Err(error) => last = error.to_string(),
         }
     }
     Err(ConnectError::Unreachable(last))
+}
+
+/// A connection of its own, for what is not the journal: the bus, leases, live text. It comes back by itself after any
+/// outage, and whoever uses it sends nothing while it is down.
+///
+/// # Errors
+///
+/// When an address is none, or nobody answers.
+pub async fn client(servers: &Servers) -> Result<Client, ConnectError> {
+    let address =
+        |text: &String| text.parse::<ServerAddr>().map_err(|_| ConnectError::Address(text.clone()));
+    let pool = servers.urls.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    let options = ConnectOptions::new()
+        .connection_timeout(TRY_MAX)
+        .ping_interval(PING_EVERY)
+        .reconnect_delay_callback(|_| BETWEEN_TRIES)
+        .name("piton bus");
+    first(&introduced(options, servers), &pool, servers.urls.len()).await
 }
 
 fn note(event: &Event, down: &Mutex<Option<Instant>>, gone: &mpsc::Sender<()>) {
