@@ -11,6 +11,9 @@ pub enum ConnectError {
     /// An address is none. Give `nats://host:port`, and `http://host:port` for monitoring.
     #[error("{0:?} is not an address: give nats://host:port, or http://host:port for monitoring")]
     Address(String),
+    /// An address holds a name or password, which would be shown with it. Give them as credentials.
+    #[error("an address holds credentials: give them by themselves")]
+    SecretInAddress,
     /// No server answered. Look at the addresses, the credentials and the servers.
     #[error("no NATS server could be reached: {0}")]
     Unreachable(String),

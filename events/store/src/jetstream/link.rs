@@ -122,6 +122,9 @@ async fn keep(shared: Weak<Shared>, gone: mpsc::Sender<()>, mut given_up: mpsc::
 }
 
 async fn connect(servers: &Servers, gone: mpsc::Sender<()>) -> Result<Client, ConnectError> {
+    if servers.urls.iter().any(|url| url.contains('@')) {
+        return Err(ConnectError::SecretInAddress);
+    }
     let address =
         |text: &String| text.parse::<ServerAddr>().map_err(|_| ConnectError::Address(text.clone()));
     let mut pool = servers.urls.iter().map(address).collect::<Result<Vec<_>, _>>()?;
@@ -293,6 +296,14 @@ mod tests {
         let long = sent_after_an_outage(Duration::from_millis(300));
         let heard = tokio::time::timeout(limit, long).await.unwrap();
         assert!(!heard.contains("PUB kept"), "it was sent after all: {heard}");
+    }
+
+    #[tokio::test]
+    async fn an_address_with_a_password_is_refused_and_not_repeated() {
+        let servers = Servers::at(vec!["nats://node:hush@127.0.0.1:1".to_owned()]);
+        let error = Link::open(servers).await.unwrap_err();
+        assert_eq!(error, ConnectError::SecretInAddress);
+        assert!(!format!("{error} {error:?}").contains("hush"));
     }
 
     #[test]

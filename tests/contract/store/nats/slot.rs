@@ -398,3 +398,35 @@ async fn a_dead_leader_and_a_restart_of_all_servers_lose_nothing_that_was_acknow
     assert_eq!(again.due(stream.partition(), Instant(1_000), 9, None).await.unwrap(), due);
     assert_eq!(again.stats().await.unwrap(), store.stats().await.unwrap());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_owners_on_two_servers_never_both_append() {
+    let nats = Nats::three(nats::Sync::Always).await;
+    let place = Place::on(&nats, LazySync::Refuse);
+    let on = |nth: usize| {
+        let mut place = place.clone();
+        place.connect.servers.urls = vec![nats.urls()[nth].clone()];
+        place
+    };
+    // Both believe that they own everything, under the same epoch.
+    let one = on(0).open(Boot(1), Faults::none(), None).await;
+    let other = on(1).open(Boot(2), Faults::none(), None).await;
+    let (mut won, rounds) = ([0, 0], 100);
+    for n in 0..rounds {
+        let stream = crate::probe::stream(&format!("race{n}"));
+        let empty = one.empty_tail(&stream);
+        let (mine, theirs) =
+            (after(&one, &stream, empty, &[b"one"]), after(&other, &stream, empty, &[b"other"]));
+        let answers = tokio::join!(one.append(mine), other.append(theirs));
+        let lost = |answer: &Appended| matches!(answer, Appended::Fenced { epoch: Epoch(1) });
+        match answers {
+            (Appended::Appended { .. }, answer) if lost(&answer) => won[0] += 1,
+            (answer, Appended::Appended { .. }) if lost(&answer) => won[1] += 1,
+            both => panic!("{n}: {both:?}"),
+        }
+        assert_eq!(all(&one, &stream).await.len(), 1, "{n}");
+    }
+    assert_eq!(won[0] + won[1], rounds);
+    let report = one.verify(crate::probe::wake_of).await.unwrap().unwrap();
+    assert_eq!((report.problems, report.commits), (vec![], 100));
+}
