@@ -56,6 +56,8 @@ impl World {
     pub fn recovers(mut self, chosen: usize) -> Result<(), String> {
         const ROUNDS: usize = 90;
         self.left = Budget {
+            steps: &[],
+            in_order: false,
             advances: 0,
             begins: u8::MAX,
             losses: 0,

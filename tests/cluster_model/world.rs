@@ -59,6 +59,10 @@ pub struct Node {
 /// How often things may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Budget {
+    /// By how much time may advance, in milliseconds.
+    pub steps: &'static [u64],
+    /// Time advances by these steps in their order, not by any of them.
+    pub in_order: bool,
     pub advances: u8,
     pub begins: u8,
     pub losses: u8,
@@ -181,15 +185,27 @@ impl World {
 
     /// What may happen next.
     pub fn moves(&self) -> Vec<Move> {
-        let Budget { advances, begins, losses, bucket, restarts, places, silences, deaf: _ } =
-            self.left;
+        let Budget {
+            steps,
+            in_order,
+            advances,
+            begins,
+            losses,
+            bucket,
+            restarts,
+            places,
+            silences,
+            deaf: _,
+        } = self.left;
         let mut moves = vec![];
         let mut may = |condition: bool, next: &[Move]| {
             if condition {
                 moves.extend_from_slice(next);
             }
         };
-        may(advances > 0, &[Move::Advance(3_000), Move::Advance(12_000)]);
+        let next = steps.len().saturating_sub(usize::from(advances));
+        let steps = if in_order { &steps[next..steps.len().min(next + 1)] } else { steps };
+        steps.iter().for_each(|by| may(advances > 0, &[Move::Advance(*by)]));
         may(bucket > 0, &[Move::Remake, Move::Restore]);
         for (nth, node) in self.nodes.iter().enumerate() {
             may(node.lease.next().is_some_and(|at| at.0 <= self.now), &[Move::Tick(nth)]);
