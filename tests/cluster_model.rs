@@ -5,13 +5,15 @@
 //! never go backwards; a former owner that reads the stream again can not win it back; whatever became of the bucket,
 //! some node can always take the partition and append.
 
+mod course;
 mod law;
 mod made;
 mod world;
 
+use course::{Budget, Move};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use world::{Budget, Move, World};
+use world::World;
 
 /// Worlds of one exploration; about ten seconds on a busy machine.
 const WORLDS_MAX: usize = 80_000;
