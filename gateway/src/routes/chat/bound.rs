@@ -279,7 +279,7 @@ async fn answer(
 
 /// Waits until the session has taken the run's end, so that what is compared next is what it has.
 async fn released(app: &App, id: SessionId, run: RunId) -> Result<(), ApiError> {
-    let mut beliefs = app.bus.watch::<Session>(id).await?;
+    let mut beliefs = app.watch::<Session>(id).await?;
     let free = |observed: &Observed<Session>| {
         observed.state.lock.as_ref().is_none_or(|lock| lock.run != run)
     };
