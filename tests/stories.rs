@@ -2,6 +2,7 @@
 
 mod byte_flips;
 mod chat;
+mod cluster;
 mod cluster_model;
 mod contract;
 mod crash;

@@ -192,8 +192,13 @@ async fn hand_out(estate: Arc<Estate>) {
         duties.insert(partition, duty);
         task::spawn(task::Kind::Lease, Arc::clone(&estate).attend(partition, told));
     }
+    let mut count = 0;
     loop {
         let now = Arc::clone(&owns.borrow_and_update());
+        if now.len() != count {
+            count = now.len();
+            tracing::info!(leases = count, "leases_held");
+        }
         for (partition, duty) in &duties {
             let wanted = Duty::of(now.get(partition));
             duty.send_if_modified(|before| std::mem::replace(before, wanted) != wanted);
