@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::Node;
 use tests::nats::{Nats, Sync};
-use tests::process::{answer, json as body, wait_for};
+use tests::process::{PATIENCE, answer, json as body, wait_for};
 use tests::sse::Events;
 
 /// Servers, and nodes over them; each node has a folder of its own.
@@ -59,6 +59,7 @@ impl Cluster {
 async fn chat(node: &Node, session: &str, messages: &Value) -> (u16, Value) {
     let request =
         node.ask(Method::POST, "/v1/chat/completions").header("x-piton-session-id", session);
+    let request = request.timeout(PATIENCE);
     answer(body(request, &json!({"model": "demo", "messages": messages}))).await
 }
 

@@ -154,10 +154,28 @@ impl App {
         Directory: Serves<A>,
         ApiError: From<A::Refusal>,
     {
+        Ok(self.ask::<A>(id, order).await??)
+    }
+
+    /// The same for whoever tells refusals apart.
+    ///
+    /// # Errors
+    ///
+    /// The outer one when nobody decided, the inner one when the rules say no.
+    pub async fn ask<A>(
+        &self,
+        id: A::Id,
+        order: Order<A::Command>,
+    ) -> Result<Result<Observed<A>, A::Refusal>, NoDecision>
+    where
+        A: Hosted,
+        A::Command: Serialize + Clone,
+        Directory: Serves<A>,
+    {
         loop {
             match self.bus.decide::<A>(id, order.clone()).await {
                 Err(why) if self.is_moving(why, order.deadline) => self.clock().pause(MOVING).await,
-                answer => return Ok(answer??),
+                answer => return answer,
             }
         }
     }

@@ -125,6 +125,8 @@ impl Cluster {
         if tokio::time::timeout(bound, empty).await.is_err() {
             tracing::warn!("some leases are not given back; they end by themselves");
         }
+        // What still comes is answered until the next owners listen.
+        tokio::time::sleep(LINGER).await;
         members.leave().await;
         tasks.iter().for_each(JoinHandle::abort);
     }

@@ -156,7 +156,7 @@ async fn submit(
     // What another request has in flight will be part of the conversation: this one was written without it.
     let command = Command::Submit { run, spec, on_busy: OnBusy::Reject, seen: Some(count) };
     let order = app.order(command, caller.actor, Lane::Data);
-    match app.bus.decide::<Session>(id, order).await? {
+    match app.ask::<Session>(id, order).await? {
         // From here on the work is done whatever becomes of this request.
         Ok(_taken) => match app.observe::<Run>(run).await {
             Ok(observed) => Ok(Step::Follow((run, observed, reader), repeat)),
