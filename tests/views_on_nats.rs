@@ -5,9 +5,13 @@
 mod journal;
 
 use events::aggregate::Aggregate;
-use events::record::{Entry, Payload, Position, Shard};
+use events::record::{Entry, Hash, Payload, Position, Shard};
 use events::run::Run;
-use journal::{Journal, run, session};
+use gateway::auth::{
+    Verifier,
+    node_key::{NodeKeys, Told},
+};
+use journal::{Journal, key, run, secret, session};
 use projections::usage::By;
 use projections::{Config, Handle, Name, NotThere, Reach, Runner, State, Status};
 use projections::{runs, sessions};
@@ -83,7 +87,7 @@ async fn fill(journal: &mut Journal) {
             journal.active_session(session(shard, unique), &[3, 40 - second]).await;
         }
         if n < SHARDS {
-            journal.issued_key(shard, second).await;
+            journal.issued_key(key(shard, unique), second).await;
         }
     }
 }
@@ -237,7 +241,7 @@ async fn what_can_not_be_read_in_one_shard_halts_its_projections_in_all() {
         }
         // Later commits of any shard are for those that are not halted.
         let later = journal.answered_run(run(2, 1), 3, 3).await;
-        journal.issued_key(2, 4).await;
+        journal.issued_key(key(2, 1), 4).await;
         handle
             .at_least(Name::Keys, journal.ends().positions().nth(2).unwrap(), LONG)
             .await
@@ -278,4 +282,34 @@ async fn an_outage_of_the_servers_is_waited_for_in_every_shard() {
         assert_eq!(status(&handle, Name::Runs).position, journal.ends());
     })
     .await;
+}
+
+/// From the read model as far as it got, and from the log of every shard after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_keys_of_every_shard_are_known_at_a_start_and_none_that_was_revoked() {
+    let nats = Nats::one(Sync::Always).await;
+    let (mut journal, folder) = (Journal::on(&nats).await, TempDir::new().unwrap());
+    for shard in 0..SHARDS {
+        journal.issued_key(key(shard, 1), 1).await;
+        journal.issued_key(key(shard, 2), 1).await;
+    }
+    journal.revoked_key(key(5, 2), 2).await;
+    let (handle, runner) = start(&journal, &folder).await;
+    during(runner, caught_up(&handle, &journal.ends())).await;
+    // What comes while nobody folds.
+    for shard in [0, 3, 7] {
+        journal.revoked_key(key(shard, 1), 3).await;
+        journal.issued_key(key(shard, 3), 4).await;
+    }
+    let (handle, _runner) = start(&journal, &folder).await;
+    let (admin, cli, told) = (Hash([1; 32]), Hash([2; 32]), Told::Kept);
+    let verifier = Verifier::new(&NodeKeys { admin, cli, told });
+    gateway::boot::keys::load(&journal.store, &handle, &verifier).await.unwrap();
+    let mut opens = 0;
+    for id in (0..SHARDS).flat_map(|shard| [1, 2, 3].map(|unique| key(shard, unique))) {
+        let known = verifier.verify(secret(id).expose()).is_ok();
+        assert_eq!(known, journal.keys.contains_key(&id), "{id}");
+        opens += u16::from(known);
+    }
+    assert_eq!(opens, 2 * SHARDS - 1);
 }

@@ -4,7 +4,7 @@
 //! found by the agenda and done without a command. Stop: accept nothing, let what is in flight finish or be cut at a
 //! bound, end the rest in the log as it would have been after a crash.
 
-mod keys;
+pub mod keys;
 mod note;
 mod providers;
 mod stop;

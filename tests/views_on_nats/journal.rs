@@ -14,6 +14,8 @@ use events::run::{self as runs, Run};
 use events::session::{self as sessions, OnBusy, Session};
 use events::usage::Usage;
 use futures_util::future::join_all;
+use gateway::auth::text;
+use gateway::config::Secret;
 use projections::Reach;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +29,8 @@ const NOW: i64 = 1_700_000_000_000_000;
 pub struct Journal {
     pub store: Store,
     ends: BTreeMap<u16, u64>,
+    /// Issued and not revoked.
+    pub keys: BTreeMap<KeyId, key::State>,
 }
 
 /// A place in a shard.
@@ -42,6 +46,15 @@ pub fn run(shard: u16, unique: u128) -> RunId {
 
 pub fn session(shard: u16, unique: u128) -> SessionId {
     SessionId::new(place(shard), unique)
+}
+
+pub fn key(shard: u16, unique: u128) -> KeyId {
+    KeyId::new(place(shard), unique)
+}
+
+/// What its holder presents.
+pub fn secret(id: KeyId) -> Secret {
+    text::issued(id, [7; 32])
 }
 
 fn spec() -> Arc<Spec> {
@@ -84,7 +97,7 @@ impl Journal {
         let own = |partition| store.own(partition, events::record::Epoch(0));
         let owned = join_all(Partition::all().map(own)).await;
         assert!(owned.iter().all(Result::is_ok), "{owned:?}");
-        Self { store, ends: BTreeMap::new() }
+        Self { store, ends: BTreeMap::new(), keys: BTreeMap::new() }
     }
 
     /// Where every shard ends.
@@ -160,11 +173,16 @@ impl Journal {
         }
     }
 
-    pub async fn issued_key(&mut self, shard: u16, second: i64) -> KeyId {
-        let id = KeyId::new(place(shard), u128::from(shard));
-        let (name, role) = (format!("key {shard}"), key::Role::Reader);
-        let issue = key::Command::Issue(Issued { name, role, hash: Hash([7; 32]) });
-        self.tell::<Key>(id, key::State::default(), &issue, second).await;
-        id
+    pub async fn issued_key(&mut self, id: KeyId, second: i64) {
+        let (name, role) = (id.to_string(), key::Role::Reader);
+        let hash = text::hash(secret(id).expose());
+        let issue = key::Command::Issue(Issued { name, role, hash });
+        let (state, _) = self.tell::<Key>(id, key::State::default(), &issue, second).await;
+        self.keys.insert(id, state);
+    }
+
+    pub async fn revoked_key(&mut self, id: KeyId, second: i64) {
+        let state = self.keys.remove(&id).unwrap();
+        self.tell::<Key>(id, state, &key::Command::Revoke, second).await;
     }
 }

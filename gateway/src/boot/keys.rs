@@ -33,11 +33,7 @@ pub enum KeysError {
 /// # Errors
 ///
 /// When the journal or the read model can not be read.
-pub(super) async fn load(
-    store: &Store,
-    views: &Handle,
-    verifier: &Verifier,
-) -> Result<(), KeysError> {
+pub async fn load(store: &Store, views: &Handle, verifier: &Verifier) -> Result<(), KeysError> {
     let mut after = None;
     let mut folded: Option<Reach> = None;
     loop {
