@@ -199,12 +199,17 @@ mod tests {
 
     #[test]
     fn it_has_caught_up_when_it_has_in_every_shard() {
-        let until = [at(0, 5), at(3, 2)].into_iter().collect();
-        let mut board = board(Live::CatchesUp(until));
-        board.advance(Name::Runs, at(3, 2), None);
-        check(&board, &State::Rebuilding, "0.4,3.2", 0);
-        board.advance(Name::Runs, at(0, 5), None);
-        check(&board, &State::Running, "0.5,3.2", 0);
+        let until: Reach = [at(0, 5), at(3, 2)].into_iter().collect();
+        let mut one = board(Live::CatchesUp(until.clone()));
+        one.advance(Name::Runs, at(3, 2), None);
+        check(&one, &State::Rebuilding, "0.4,3.2", 0);
+        one.advance(Name::Runs, at(0, 5), None);
+        check(&one, &State::Running, "0.5,3.2", 0);
+        let mut other = board(Live::CatchesUp(until));
+        other.advance(Name::Runs, at(0, 5), None);
+        check(&other, &State::Rebuilding, "0.5", 2);
+        other.advance(Name::Runs, at(3, 2), None);
+        check(&other, &State::Running, "0.5,3.2", 0);
     }
 
     #[test]
