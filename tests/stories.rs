@@ -18,3 +18,4 @@ mod runs;
 mod shells;
 mod store_model;
 mod tidy;
+mod views_on_nats;

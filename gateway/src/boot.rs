@@ -6,7 +6,7 @@
 
 mod cluster;
 mod journal;
-mod keys;
+pub mod keys;
 mod note;
 mod providers;
 mod stop;
