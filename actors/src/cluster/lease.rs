@@ -308,7 +308,14 @@ impl Lease {
             Input::Looked { seen, highest } => {
                 self.looking = false;
                 self.highest = self.highest.max(highest);
-                self.note(now, seen, actions);
+                let is_newer = |(known, _): &(Seen, Uptime)| known.revision() > seen.revision();
+                if self.seen.as_ref().is_some_and(is_newer) {
+                    // Read before what the watch has told since, or of a bucket that was made again: the next look
+                    // tells which. Believing it would wait for the end of a value that has ended.
+                    self.seen = None;
+                } else {
+                    self.note(now, seen, actions);
+                }
             }
             Input::LookFailed => self.looking = false,
             Input::Wrote(outcome) => self.wrote(now, outcome, actions),

@@ -52,9 +52,8 @@ impl<A: Hosted> Table<A> {
     pub async fn hand_over(&self, partition: Partition, deadline: Instant) -> Drained {
         self.rest_in(partition);
         let mut live = self.live.subscribe();
-        let quiet = async {
-            let _gone = live.wait_for(|_| self.none_in(partition)).await.is_err();
-        };
+        // Not within `wait_for`: it holds the count's lock, which whoever changes the table takes under the table's.
+        let quiet = async { while !self.none_in(partition) && live.changed().await.is_ok() {} };
         tokio::select! {
             biased;
             () = quiet => Drained::Quiet,

@@ -263,3 +263,15 @@ fn a_take_that_arrives_too_late_is_taken_again_or_given_back() {
     assert_eq!(at.at(12_010, Input::Placed(Belongs::Elsewhere)), []);
     assert_eq!(at.at(12_020, stored(2)), [Delete { expected: 2 }]);
 }
+
+#[test]
+fn a_look_that_the_watch_has_overtaken_is_taken_again_and_not_waited_for() {
+    let mut at = At::new();
+    assert_eq!(at.gets(Input::Placed(Belongs::Here)), [Look]);
+    // The owner gave it back while the answer was on its way.
+    assert_eq!(at.gets(Input::Watched(free(6))), []);
+    assert_eq!(at.gets(looked(held(5, holder("b", 2, 3)), 3)), []);
+    assert_eq!(at.0.next(), Some(Uptime(LOOK_PACE.0)), "and not when a value would be stale");
+    assert_eq!(at.at(LOOK_PACE.0, Input::Tick), [Look]);
+    assert_eq!(at.gets(looked(free(6), 3)), [mine(4, 6)]);
+}
