@@ -149,3 +149,20 @@ async fn a_node_that_stops_hands_over_and_no_request_fails() {
     let (status, other) = chat(staying, "s0", &json!([said("user", "another past")])).await;
     assert_eq!((status, &other["error"]["code"]), (409, &json!("history_mismatch")));
 }
+
+#[tokio::test]
+async fn a_key_is_known_and_forgotten_at_every_node() {
+    let cluster = Cluster::of(2).await;
+    let [first, second] = &cluster.nodes[..] else { panic!() };
+    let (status, issued) = first.post("/v1/keys", &json!({"name": "ci", "role": "reader"})).await;
+    assert_eq!(status, 201, "{issued}");
+    let (id, key) = (issued["id"].as_str().unwrap(), issued["key"].as_str().unwrap());
+    let seen = async || {
+        let request = tests::process::client().get(format!("{}/v1/runs", second.url));
+        answer(request.bearer_auth(key)).await.0
+    };
+    wait_for("the other node knows the key", async || (seen().await == 200).then_some(())).await;
+    let gone = first.ask(Method::DELETE, &format!("/v1/keys/{id}"));
+    assert!(answer(gone).await.0 < 300);
+    wait_for("the other node forgets it", async || (seen().await == 401).then_some(())).await;
+}

@@ -38,6 +38,7 @@ use actors::task;
 use cluster::Cluster;
 use events::id::Partition;
 use events::quantity::Millis;
+use events::record::Position;
 use journal::{Clustered, Journal};
 use std::io;
 use std::net::SocketAddr;
@@ -227,7 +228,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let tables =
         Box::pin(tables(&node, (&found, &tools), &live, &at_work, clustered.as_ref())).await?;
     let (projections, runner) = start_views(&config, &store).await?;
-    keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
+    let read = keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
     let listener = TcpListener::bind(config.bind).await;
     let listener = listener.map_err(|source| BootError::Bind { bind: config.bind, source })?;
     let address =
@@ -240,10 +241,9 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         }
         (Some(_) | None, _) => None,
     };
-    let (part, view, served) = match part {
-        Some((part, view, served)) => (Some(part), Some(view), served),
-        None => (None, None, watch::channel(Served::ALL).1),
-    };
+    let alone = || (None, None, watch::channel(Served::ALL).1);
+    let (part, view, served) =
+        part.map_or_else(alone, |(part, view, served)| (Some(part), Some(view), served));
     let app = App::new(Parts {
         node,
         bus: tables.bus,
@@ -265,12 +265,21 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let mut stop = Stop::new(stopping, part);
     serve(&app, listener, &mut stop);
     background(&app, runner, &mut stop);
-    if app.cluster.is_none() {
-        app.node.agenda.start(Partition::all());
-    }
+    begin(&app, read, &mut stop);
     let path = app.config.data_dir.join(NODE_FILE);
     NodeNote::here(address).write(&path).map_err(|source| BootError::Note { path, source })?;
     Ok(Running { address, answers: found.answers, told: own.told, app, stop })
+}
+
+/// Wakes what is owed where the journal is this node's alone; in a cluster, what it has leases of, and keys that other
+/// nodes issue are learned.
+fn begin(app: &App, read: Vec<Position>, stop: &mut Stop) {
+    if app.cluster.is_none() {
+        return app.node.agenda.start(Partition::all());
+    }
+    for at in read {
+        stop.helper(task::spawn(task::Kind::Follow, keys::keep(app.clone(), at)));
+    }
 }
 
 /// A drill is allowed by a file, so that no flag that slipped in can make a node fail.

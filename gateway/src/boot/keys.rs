@@ -1,6 +1,7 @@
 //! The issued keys, read from their streams before the first request, so that a key works from the first moment and a
 //! revoked one never.
 
+use crate::app::App;
 use crate::auth::Verifier;
 use events::aggregate::Aggregate;
 use events::codec::CodecError;
@@ -9,6 +10,9 @@ use events::record::{Position, StreamKind};
 use futures_util::{StreamExt, pin_mut};
 use projections::{Handle, Reach, ReadError};
 use store::{FollowError, Store, StoreError};
+
+/// The wait before a log that could not be read is asked for again.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The keys' streams can not be read.
 #[derive(Debug, thiserror::Error)]
@@ -28,12 +32,16 @@ pub enum KeysError {
 }
 
 /// Tells the verifier every key that was issued and not revoked: from the read model as far as it has got in each
-/// shard, and from the log of every shard for the rest.
+/// shard, and from the log of every shard for the rest. Says how far it has read in each, for [`keep`].
 ///
 /// # Errors
 ///
 /// When the journal or the read model can not be read.
-pub async fn load(store: &Store, views: &Handle, verifier: &Verifier) -> Result<(), KeysError> {
+pub async fn load(
+    store: &Store,
+    views: &Handle,
+    verifier: &Verifier,
+) -> Result<Vec<Position>, KeysError> {
     let mut after = None;
     let mut folded: Option<Reach> = None;
     loop {
@@ -50,20 +58,39 @@ pub async fn load(store: &Store, views: &Handle, verifier: &Verifier) -> Result<
     // Once it has counted them, the store knows the newest commit of each shard.
     store.stats().await?;
     let folded = folded.unwrap_or_default();
+    let mut read = Vec::new();
     for shard in store.shards() {
-        let after = Position { shard, sequence: folded.of(shard) };
-        follow(store, after, verifier).await?;
+        let mut at = Position { shard, sequence: folded.of(shard) };
+        let newest = *store.notice(shard).borrow();
+        if newest > at.sequence {
+            learn(store, &mut at, Some(newest), verifier).await?;
+        }
+        read.push(at);
     }
-    Ok(())
+    Ok(read)
 }
 
-/// The rest of one shard. A key's facts are all in one, so no order across shards is needed.
-async fn follow(store: &Store, after: Position, verifier: &Verifier) -> Result<(), KeysError> {
-    let newest = *store.notice(after.shard).borrow();
-    if newest <= after.sequence {
-        return Ok(());
+/// Learns what other nodes issue and revoke in one shard, for as long as the node lives. What can not be read is asked
+/// for again: until then the keys are those of before.
+pub(super) async fn keep(app: App, mut at: Position) {
+    loop {
+        if let Err(error) = learn(app.store(), &mut at, None, &app.verifier).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(shard = at.shard.0, error, "keys of other nodes are not learned now");
+        }
+        tokio::time::sleep(AGAIN).await;
     }
-    let log = store.follow(after.shard, after.sequence);
+}
+
+/// The keys of one shard from a position on, up to a sequence or for ever. A key's facts are all in one shard, so no
+/// order across shards is needed.
+async fn learn(
+    store: &Store,
+    at: &mut Position,
+    until: Option<u64>,
+    verifier: &Verifier,
+) -> Result<(), KeysError> {
+    let log = store.follow(at.shard, at.sequence);
     pin_mut!(log);
     while let Some(recorded) = log.next().await {
         let recorded = recorded?;
@@ -77,7 +104,8 @@ async fn follow(store: &Store, after: Position, verifier: &Verifier) -> Result<(
                 }
             }
         }
-        if recorded.position.sequence >= newest {
+        *at = recorded.position;
+        if until.is_some_and(|newest| at.sequence >= newest) {
             return Ok(());
         }
     }
