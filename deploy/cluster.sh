@@ -6,8 +6,6 @@
 # Needs python3, and cargo unless PITON_BIN names a built piton. The servers' binary is PITON_TEST_NATS_SERVER, else the
 # pinned one of .ci/nats.txt under .cache/nats, which is installed when it is missing.
 set -euo pipefail
-# Each process is a group of its own: Ctrl-C reaches this script only, which stops them in the right order.
-set -m
 cd "$(dirname "$0")/.."
 . .ci/need.sh
 need_nats
@@ -17,6 +15,15 @@ bin=${PITON_BIN:-target/debug/piton}
 
 data=$(mktemp -d)
 servers=() nodes=()
+# Starts a process in a group of its own, its pid in $!: Ctrl-C then reaches this script only, which stops them in order.
+apart() {
+    local log=$1
+    shift
+    set -m
+    "$@" >"$log" 2>&1 </dev/null &
+    set +m
+    disown
+}
 # Nodes first, so that they can hand their partitions over; what is not gone after a while is killed.
 stop() {
     trap - EXIT
@@ -54,11 +61,10 @@ routes=$(joined "${route[@]/#/nats://127.0.0.1:}")
 password=$(secret) reader=$(secret) system=$(secret)
 for nth in 0 1 2; do
     name=n$((nth + 1))
-    NATS_NAME=$name NATS_STORE=$data/$name NATS_NODE_PASSWORD=$password NATS_READER_PASSWORD=$reader \
-        NATS_SYSTEM_PASSWORD=$system "$server" -c deploy/nats/three.conf -a 127.0.0.1 -p "${client[nth]}" \
-        -m "${monitor[nth]}" --cluster_listen "nats://127.0.0.1:${route[nth]}" --routes "$routes" >"$data/$name.log" 2>&1 </dev/null &
+    NATS_NAME=$name NATS_STORE=$data/$name NATS_NODE_PASSWORD=$password NATS_READER_PASSWORD=$reader NATS_SYSTEM_PASSWORD=$system \
+        apart "$data/$name.log" "$server" -c deploy/nats/three.conf -a 127.0.0.1 -p "${client[nth]}" -m "${monitor[nth]}" \
+        --cluster_listen "nats://127.0.0.1:${route[nth]}" --routes "$routes"
     servers+=($!)
-    disown
 done
 
 # until_true WHAT LOG PID COMMAND...: waits for it as long as the process lives, a minute at most.
@@ -92,11 +98,10 @@ url_of() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["url
 ready() { healthy "$(url_of "$1")/health/ready"; }
 for nth in 1 2 3; do
     mkdir "$data/node$nth"
-    PITON_DATA_DIR=$data/node$nth PITON_ADMIN_KEY=$key PITON_NATS_USER=node PITON_NATS_PASSWORD=$password PITON_NATS_REPLICAS=3 \
-        PITON_NATS_SHARD_BYTES_MAX=134217728 "$bin" serve --demo --bind 127.0.0.1:0 --nats "$urls" --nats-monitor "$monitors" \
-        --node "n$nth" >"$data/node$nth/log.txt" 2>&1 </dev/null &
+    PITON_DATA_DIR=$data/node$nth PITON_ADMIN_KEY=$key PITON_NATS_USER=node PITON_NATS_PASSWORD=$password \
+        PITON_NATS_REPLICAS=3 PITON_NATS_SHARD_BYTES_MAX=134217728 apart "$data/node$nth/log.txt" "$bin" serve --demo \
+        --bind 127.0.0.1:0 --nats "$urls" --nats-monitor "$monitors" --node "n$nth"
     nodes+=($!)
-    disown
     until_true "node n$nth" "$data/node$nth/log.txt" "${nodes[nth - 1]}" ready "$nth"
 done
 
