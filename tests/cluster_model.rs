@@ -5,13 +5,15 @@
 //! never go backwards; a former owner that reads the stream again can not win it back; whatever became of the bucket,
 //! some node can always take the partition and append.
 
+mod course;
 mod law;
 mod made;
 mod world;
 
+use course::{Budget, Move};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use world::{Budget, Move, World};
+use world::World;
 
 /// Worlds of one exploration; about ten seconds on a busy machine.
 const WORLDS_MAX: usize = 80_000;
@@ -23,6 +25,8 @@ const LENGTH: usize = 250;
 const WALKS: u64 = 200;
 
 const NOTHING: Budget = Budget {
+    steps: &[3_000, 12_000],
+    in_order: false,
     advances: 0,
     begins: 0,
     losses: 0,
@@ -87,6 +91,27 @@ fn owners_when_a_reply_is_lost_or_late_or_a_look_fails() {
     explore(2, Budget { advances: 1, begins: 2, losses: 1, ..NOTHING });
 }
 
+/// No work, and time that goes by as written; in between, everything in every order.
+fn leases_alone(steps: &'static [u64]) {
+    let advances = u8::try_from(steps.len()).expect("few");
+    explore(2, Budget { steps, in_order: true, advances, losses: 1, ..NOTHING });
+}
+
+#[test]
+fn leases_alone_when_the_answer_to_a_take_is_late() {
+    leases_alone(&[9_000, 6_000]);
+}
+
+#[test]
+fn leases_alone_when_the_answer_to_a_heartbeat_is_late() {
+    leases_alone(&[3_000, 6_000, 9_000]);
+}
+
+#[test]
+fn leases_alone_when_a_heartbeat_is_in_doubt() {
+    leases_alone(&[6_000, 9_000]);
+}
+
 #[test]
 fn owners_when_the_bucket_is_made_again_or_restored() {
     explore(2, Budget { advances: 1, begins: 2, bucket: 1, ..NOTHING });
@@ -143,6 +168,8 @@ fn walk(seed: u64, left: Budget) -> usize {
 }
 
 const MUCH: Budget = Budget {
+    steps: &[3_000, 12_000],
+    in_order: false,
     advances: 30,
     begins: 40,
     losses: 20,

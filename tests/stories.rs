@@ -2,6 +2,7 @@
 
 mod byte_flips;
 mod chat;
+mod cluster;
 mod cluster_model;
 mod contract;
 mod crash;
@@ -18,3 +19,4 @@ mod runs;
 mod shells;
 mod store_model;
 mod tidy;
+mod views_on_nats;

@@ -30,6 +30,9 @@ const SECOND: Millis = Millis(1_000);
 const PAGE: usize = 256;
 /// When a stream that could not be woken for lack of room is tried again.
 const RETRY: Millis = Millis(1_000);
+/// How often a partition is looked at though nothing is noted: a former owner's last commit may land after the first
+/// look, and what it owes must not sleep.
+const LOOK_AGAIN: Millis = Millis(30_000);
 /// When a partition whose agenda could not be read is tried again; it is damaged, so it will hardly help.
 const DAMAGED_RETRY: Millis = Millis(60_000);
 
@@ -152,6 +155,7 @@ impl Agenda {
                 );
                 self.note_after(partition, DAMAGED_RETRY);
             }
+            self.note_after(partition, LOOK_AGAIN);
             self.rung(partition).await;
         }
     }

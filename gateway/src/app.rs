@@ -3,6 +3,7 @@
 //! A handler reads the log's owners for single objects and the projections for lists and totals; it never decides.
 
 use crate::auth::Verifier;
+use crate::boot::ClusterView;
 use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{ApiError, Code};
@@ -10,26 +11,31 @@ use crate::metric;
 use crate::telemetry::Metrics;
 use actors::bus::Bus;
 use actors::clock::Clock;
+use actors::cluster::{NodeName, place};
 use actors::directory::Serves;
 use actors::entropy::Entropy;
 use actors::host::Hosted;
 use actors::live::Live;
 use actors::node::Node;
-use actors::order::{Lane, Observed, Order};
+use actors::order::{Lane, NoDecision, Observed, Order};
 use actors::perform::run::AtWork;
 use actors::routing::Routing;
+use actors::served::Served;
 use events::id::{Generation, Partition, Place};
-use events::quantity::Millis;
+use events::quantity::{Instant, Millis};
 use events::record::{Actor, CommandId};
 use projections::Handle;
 use serde::Serialize;
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 use store::Store;
 use tokio::sync::{Semaphore, watch};
 use tools::Registry;
 
 /// The longest a request waits for a decision before it is told to ask again.
 pub const DECISION: Millis = Millis(10_000);
+
+/// The wait before a stream that moves between nodes is asked again.
+const MOVING: Millis = Millis(100);
 
 /// Everything a node serves with.
 pub struct Parts {
@@ -61,6 +67,10 @@ pub struct Parts {
     pub metrics: Metrics,
     /// Turns true when the node stops accepting.
     pub stopping: watch::Receiver<bool>,
+    /// The partitions that are served here; all of them where the journal is a file.
+    pub served: watch::Receiver<Served>,
+    /// The cluster, where there is one.
+    pub cluster: Option<ClusterView>,
 }
 
 /// Cheap to clone.
@@ -106,11 +116,26 @@ impl App {
         &self.node.entropy
     }
 
-    /// Where a new root is to live: anywhere, because one node owns every partition.
+    /// Where a new root is to live: with this node, so that a new conversation asks nobody else; anywhere while it owns
+    /// nothing.
     #[must_use]
     pub fn place(&self) -> Place {
         let [first, ..] = self.entropy().draw().to_le_bytes();
-        Place { partition: Partition::of(u64::from(first)), generation: Generation::FIRST }
+        let served = *self.served.borrow();
+        let nth = usize::from(first) % usize::try_from(served.count()).unwrap_or(1).max(1);
+        let anywhere = Partition::of(u64::from(first));
+        let partition = served.iter().nth(nth).unwrap_or(anywhere);
+        Place { partition, generation: Generation::FIRST }
+    }
+
+    /// Whether all that belongs to this node is served by it.
+    #[must_use]
+    pub fn has_its_share(&self) -> bool {
+        let Some(cluster) = &self.cluster else { return true };
+        let live: BTreeSet<NodeName> = cluster.nodes.borrow().keys().cloned().collect();
+        let served = *self.served.borrow();
+        let mut share = place::belonging(&cluster.node, &live).into_iter();
+        live.contains(&cluster.node) && share.all(|partition| served.contains(partition))
     }
 
     /// Asks the owner of a stream for a decision.
@@ -125,11 +150,41 @@ impl App {
     ) -> Result<Observed<A>, ApiError>
     where
         A: Hosted,
-        A::Command: Serialize,
+        A::Command: Serialize + Clone,
         Directory: Serves<A>,
         ApiError: From<A::Refusal>,
     {
-        Ok(self.bus.decide::<A>(id, order).await??)
+        Ok(self.ask::<A>(id, order).await??)
+    }
+
+    /// The same for whoever tells refusals apart.
+    ///
+    /// # Errors
+    ///
+    /// The outer one when nobody decided, the inner one when the rules say no.
+    pub async fn ask<A>(
+        &self,
+        id: A::Id,
+        order: Order<A::Command>,
+    ) -> Result<Result<Observed<A>, A::Refusal>, NoDecision>
+    where
+        A: Hosted,
+        A::Command: Serialize + Clone,
+        Directory: Serves<A>,
+    {
+        loop {
+            match self.bus.decide::<A>(id, order.clone()).await {
+                Err(why) if self.is_moving(why, order.deadline) => self.clock().pause(MOVING).await,
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Whether a partition is on its way from one node to another, so that asking again under the same id is worth it.
+    /// A node with a journal of its own has nobody else to ask.
+    fn is_moving(&self, why: NoDecision, deadline: Instant) -> bool {
+        let moves = matches!(why, NoDecision::NobodyThere | NoDecision::Lost);
+        moves && self.cluster.is_some() && self.clock().now().after(MOVING) < deadline
     }
 
     /// What the owner of a stream believes.
@@ -142,7 +197,32 @@ impl App {
         A: Hosted,
         Directory: Serves<A>,
     {
-        Ok(self.bus.observe::<A>(id).await?)
+        let deadline = self.clock().now().after(DECISION);
+        loop {
+            match self.bus.observe::<A>(id).await {
+                Err(why) if self.is_moving(why, deadline) => self.clock().pause(MOVING).await,
+                seen => return Ok(seen?),
+            }
+        }
+    }
+
+    /// What the owner of a stream believes, and each belief that follows.
+    ///
+    /// # Errors
+    ///
+    /// What the caller is told when nobody could be asked.
+    pub async fn watch<A>(&self, id: A::Id) -> Result<watch::Receiver<Observed<A>>, ApiError>
+    where
+        A: Hosted,
+        Directory: Serves<A>,
+    {
+        let deadline = self.clock().now().after(DECISION);
+        loop {
+            match self.bus.watch::<A>(id).await {
+                Err(why) if self.is_moving(why, deadline) => self.clock().pause(MOVING).await,
+                seen => return Ok(seen?),
+            }
+        }
     }
 
     /// Whether there is room for one more run.

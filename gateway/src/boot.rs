@@ -4,11 +4,15 @@
 //! found by the agenda and done without a command. Stop: accept nothing, let what is in flight finish or be cut at a
 //! bound, end the rest in the log as it would have been after a crash.
 
-mod keys;
+mod cluster;
+mod journal;
+pub mod keys;
 mod note;
 mod providers;
 mod stop;
 
+pub use cluster::View as ClusterView;
+pub use journal::FolderError;
 pub use note::{FILE as NODE_FILE, NodeNote};
 pub use stop::Stop;
 
@@ -22,23 +26,26 @@ use crate::error::Exit;
 use crate::service::{Bounded, router};
 use crate::telemetry::Metrics;
 use ::projections::{self as views, Runner};
-use actors::bus::{Bus, Local};
+use actors::bus::{Bus, Local, Nats};
 use actors::clock::Clock;
 use actors::entropy::Entropy;
 use actors::live::Live;
 use actors::node::Node;
 use actors::perform::{run, session};
+use actors::served::Served;
 use actors::table::{NotStarted, Table};
 use actors::task;
+use cluster::Cluster;
 use events::id::Partition;
 use events::quantity::Millis;
-use events::record::{Boot, JournalId};
+use journal::{Clustered, Journal};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use store::{Faults, Open, OpenError, Store};
+use store::jetstream::ConnectError;
+use store::{Faults, OpenError, Store};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tools::{Registry, RegistryError};
@@ -90,6 +97,12 @@ pub enum BootError {
     /// The journal.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The cluster's journal.
+    #[error(transparent)]
+    Cluster(#[from] ConnectError),
+    /// The data folder of a node of a cluster.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The node's own keys.
     #[error(transparent)]
     Keys(#[from] NodeKeyError),
@@ -145,6 +158,8 @@ impl BootError {
             Self::FaultsForbidden(_) | Self::Provider(_) | Self::Tools(_) => Exit::Configuration,
             Self::Store(OpenError::Damaged { .. }) | Self::Issued(_) => Exit::Integrity,
             Self::Store(_)
+            | Self::Cluster(_)
+            | Self::Folder(_)
             | Self::Private(_)
             | Self::Keys(_)
             | Self::Views { .. }
@@ -192,12 +207,8 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     private::folder(&config.data_dir)?;
     allow(&config, &faults)?;
     let entropy = Entropy::System;
-    let store = Store::open(Open {
-        path: config.data_dir.join(JOURNAL),
-        boot: Boot(entropy.draw()),
-        fresh: JournalId(entropy.draw()),
-        faults,
-    })?;
+    let Journal { store, boot, cluster: clustered } =
+        Box::pin(journal::open(&config, &entropy, faults)).await?;
     let mut draw = || {
         let mut bytes = [0; 32];
         let (low, high) = bytes.split_at_mut(16);
@@ -213,7 +224,8 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let tools = Arc::new(Registry::new(tools::native::tools(config.data_dir.join(NOTES)))?);
     let live = Arc::new(Live::default());
     let at_work = run::AtWork::default();
-    let tables = tables(&node, &found, &tools, &live, &at_work).await?;
+    let tables =
+        Box::pin(tables(&node, (&found, &tools), &live, &at_work, clustered.as_ref())).await?;
     let (projections, runner) = start_views(&config, &store).await?;
     keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
     let listener = TcpListener::bind(config.bind).await;
@@ -221,6 +233,17 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let address =
         listener.local_addr().map_err(|source| BootError::Bind { bind: config.bind, source })?;
     let (stopping, watch) = watch::channel(false);
+    let part = match (clustered, &tables.bus) {
+        (Some(clustered), Bus::Nats(bus)) => {
+            let ends = (Arc::clone(&tables.directory), bus.clone());
+            Some(Cluster::join(clustered, boot, &node, ends, config.limits.drain).await?)
+        }
+        (Some(_) | None, _) => None,
+    };
+    let (part, view, served) = match part {
+        Some((part, view, served)) => (Some(part), Some(view), served),
+        None => (None, None, watch::channel(Served::ALL).1),
+    };
     let app = App::new(Parts {
         node,
         bus: tables.bus,
@@ -235,12 +258,16 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         room: Arc::new(Semaphore::new(config.limits.max_concurrent_runs)),
         metrics,
         stopping: watch,
+        served,
+        cluster: view,
         config,
     });
-    let mut stop = Stop::new(stopping);
+    let mut stop = Stop::new(stopping, part);
     serve(&app, listener, &mut stop);
     background(&app, runner, &mut stop);
-    app.node.agenda.start(Partition::all());
+    if app.cluster.is_none() {
+        app.node.agenda.start(Partition::all());
+    }
     let path = app.config.data_dir.join(NODE_FILE);
     NodeNote::here(address).write(&path).map_err(|source| BootError::Note { path, source })?;
     Ok(Running { address, answers: found.answers, told: own.told, app, stop })
@@ -273,11 +300,13 @@ struct Tables {
 /// Runs first, for sessions drive them; each then knows the other.
 async fn tables(
     node: &Node,
-    found: &providers::Found,
-    tools: &Arc<Registry>,
+    (found, tools): (&providers::Found, &Arc<Registry>),
     live: &Arc<Live>,
     at_work: &run::AtWork,
+    clustered: Option<&Clustered>,
 ) -> Result<Tables, BootError> {
+    // A node of a cluster serves nothing before it has a lease of it.
+    let served = if clustered.is_some() { Served::NONE } else { Served::ALL };
     let world = Arc::new(run::World {
         client: found.client.clone(),
         endpoints: found.endpoints.clone(),
@@ -289,16 +318,36 @@ async fn tables(
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),
     });
-    let runs = Table::open(node.clone(), Arc::clone(&world)).await?;
+    let runs = Table::open_for(node.clone(), Arc::clone(&world), served).await?;
     let (clock, entropy) = (node.clock.clone(), node.entropy.clone());
     let driver = session::World { runs: Arc::clone(&runs), clock, entropy };
-    let sessions = Table::open(node.clone(), Arc::new(driver)).await?;
+    let sessions = Table::open_for(node.clone(), Arc::new(driver), served).await?;
     world.sessions.get_or_init(|| Arc::downgrade(&sessions));
-    let keys = Table::open(node.clone(), Arc::new(())).await?;
+    let keys = Table::open_for(node.clone(), Arc::new(()), served).await?;
     let directory = Arc::new(Directory { sessions, runs, keys });
     let local = Local::new();
     local.lead_to(&directory);
-    Ok(Tables { bus: Bus::Local(local), directory })
+    let bus = match clustered {
+        None => Bus::Local(local),
+        Some(clustered) => Bus::Nats(between(clustered, local, node, &directory).await?),
+    };
+    Ok(Tables { bus, directory })
+}
+
+/// The bus to the other nodes; it answers for every kind of stream here.
+async fn between(
+    clustered: &Clustered,
+    local: Local<Directory>,
+    node: &Node,
+    directory: &Arc<Directory>,
+) -> Result<Nats<Directory>, BootError> {
+    let client = store::jetstream::client(&clustered.servers).await?;
+    let namespace = clustered.nats.namespace.clone();
+    let bus = Nats::new(client, namespace, local, node.store.clone(), node.clock.clone());
+    bus.answer_for(&directory.sessions);
+    bus.answer_for(&directory.runs);
+    bus.answer_for(&directory.keys);
+    Ok(bus)
 }
 
 async fn start_views(config: &Config, store: &Store) -> Result<(views::Handle, Runner), BootError> {

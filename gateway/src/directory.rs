@@ -4,6 +4,7 @@ use actors::clock::Clock;
 use actors::directory::Serves;
 use actors::host::Hosted;
 use actors::table::{Drained, Table};
+use events::id::Partition;
 use events::key::Key;
 use events::quantity::{Instant, Millis};
 use events::run::Run;
@@ -51,6 +52,31 @@ impl Directory {
         let soon = clock.now().after(SESSIONS).min(deadline);
         let _driving = self.sessions.drain(soon).await;
         runs + cut(self.keys.drain(deadline).await)
+    }
+}
+
+impl Directory {
+    /// Lets the streams of a partition in.
+    pub fn serve(&self, partition: Partition) {
+        self.sessions.serve(partition);
+        self.runs.serve(partition);
+        self.keys.serve(partition);
+    }
+
+    /// Comes to rest in one partition, as [`Self::drain`] does in all.
+    pub async fn hand_over(&self, partition: Partition, clock: &Clock, deadline: Instant) {
+        let runs = self.runs.hand_over(partition, deadline).await;
+        let soon = clock.now().after(SESSIONS).min(deadline);
+        let sessions = self.sessions.hand_over(partition, soon).await;
+        let keys = self.keys.hand_over(partition, deadline).await;
+        tracing::debug!(partition = partition.number(), ?runs, ?sessions, ?keys, "at rest");
+    }
+
+    /// Ends the hosts of a partition at once.
+    pub async fn lose(&self, partition: Partition) {
+        self.sessions.lose(partition).await;
+        self.runs.lose(partition).await;
+        self.keys.lose(partition).await;
     }
 }
 

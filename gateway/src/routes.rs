@@ -5,6 +5,7 @@ pub mod health;
 pub mod journal;
 pub mod keys;
 pub mod models;
+pub mod nodes;
 pub mod runs;
 pub mod sessions;
 pub mod spec;
@@ -20,6 +21,7 @@ pub fn routes() -> Router<App> {
         .merge(journal::routes())
         .merge(keys::routes())
         .merge(models::routes())
+        .merge(nodes::routes())
         .merge(runs::routes())
         .merge(sessions::routes())
 }

@@ -5,7 +5,7 @@
 use events::catalogue::Fact;
 use events::codec::CodecError;
 use events::quantity::Instant;
-use events::record::{Entry, Hash, Payload, Position, Recorded, StreamKey};
+use events::record::{Entry, Hash, Payload, Position, Recorded, Shard, StreamKey};
 use futures_util::{FutureExt, Stream, StreamExt};
 use store::{FollowError, Store, StoreError};
 
@@ -36,9 +36,10 @@ pub(crate) enum Unreadable {
     Payload(String),
 }
 
-/// What one transaction takes.
+/// What one transaction takes, all of one shard.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    pub(crate) shard: Shard,
     pub(crate) commits: Vec<Decoded>,
     /// Entries of those commits.
     pub(crate) entries: u64,
@@ -107,10 +108,11 @@ async fn facts(
 pub(crate) async fn gather(
     store: &Store,
     decode: Decode,
+    shard: Shard,
     first: Result<Recorded, FollowError>,
     log: &mut (impl Stream<Item = Result<Recorded, FollowError>> + Unpin),
 ) -> Result<Batch, StoreError> {
-    let mut batch = Batch { commits: vec![], entries: 0, end: None };
+    let mut batch = Batch { shard, commits: vec![], entries: 0, end: None };
     let (mut next, mut bytes) = (Some(first), 0_u64);
     while let Some(one) = next {
         let recorded = match one {

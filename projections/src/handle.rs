@@ -1,17 +1,17 @@
 //! What the rest of a node holds of the projections: questions, status, and waiting for its own write.
 
 use crate::batch::is_passing;
-use crate::cursor::{self, Cursor, History, SHARD};
+use crate::cursor::{self, Cursor, History};
 use crate::reader::{ReadError, Readers};
 use crate::rebuild::{Progress, REQUESTS_MAX, RebuildError, Rebuilt, Request};
-use crate::runner::{Build, Runner, Shared, catching_up};
-use crate::status::{Beside, Board, Entry, Live, State, Status, position};
+use crate::runner::{BATCHES_MAX, Build, Lane, Runner, Shared, catching_up};
+use crate::status::{Beside, Board, Entry, Live, State, Status};
 use crate::tables::{self, OpenError, Set};
 use crate::writer::{self, ViewsError, Writer};
-use crate::{Name, keys, runs, sessions, usage};
+use crate::{Name, Reach, keys, reach, runs, sessions, usage};
 use events::id::{KeyId, RunId, SessionId};
 use events::quantity::Instant;
-use events::record::Position;
+use events::record::{Hash, Position};
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Store, StoreError};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 
 /// The longest wait for a position (30 s): a caller of HTTP has gone by then.
 const AT_LEAST_MAX: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ pub enum NotThere {
     /// Not in that time. Ask again, or read what there is.
     #[error("the projection stands at {reached}: ask again")]
     Late {
-        /// How far it got.
+        /// How far it got in that shard.
         reached: Position,
     },
     /// It stays before a commit that it can not read.
@@ -92,44 +92,50 @@ pub async fn start(config: Config) -> Result<(Handle, Runner), StartError> {
 
 pub(crate) async fn start_as(config: Config, build: Build) -> Result<(Handle, Runner), StartError> {
     let Config { store, path } = config;
+    // Once it has counted them, the store knows the newest commit of each shard.
     let stats = store.stats().await?;
-    let newest = stats.commits;
+    let newest = reach::newest(&store);
+    let shards = store.shards();
     let history = History { journal: store.journal(), restores: stats.restores };
     let file = path.clone();
     let opened = tokio::task::spawn_blocking(move || tables::open(&file)).await;
     let writer = Writer::new(opened.map_err(|_| ViewsError::BrokenOff)??);
     let mut entries = BTreeMap::new();
+    let mut hashes = BTreeMap::new();
     for name in Name::ALL {
         let code = (build.code)(name);
         let load =
             move |connection: &rusqlite::Connection| cursor::load(connection, name, Set::Live);
         let found = writer.write(load).await?;
         let same = match &found {
-            Some(cursor) if cursor.history == history => is_of_log(&store, cursor, newest).await?,
+            Some(cursor) if cursor.history == history && cursor.is_of(&shards) => {
+                is_of_log(&store, cursor, &newest, &mut hashes).await?
+            }
             Some(_) | None => false,
         };
-        let (sequence, live) = match found {
+        let (reach, live) = match found {
             Some(cursor) if same => {
                 let kept = Cursor { halt: None, ..cursor };
                 let live = if kept.code == code { Live::Follows } else { Live::Stale };
-                let sequence = kept.sequence;
+                let reach = kept.reach();
                 let retry = move |connection: &rusqlite::Connection| {
                     cursor::save(connection, name, Set::Live, &kept)
                 };
                 writer.write(retry).await?;
-                (sequence, live)
+                (reach, live)
             }
             Some(_) | None => {
-                let reset = move |connection: &rusqlite::Connection| {
-                    writer::reset(connection, name, history, code)
-                };
+                let start = Cursor::start(&shards, history, code);
+                let reach = start.reach();
+                let reset =
+                    move |connection: &rusqlite::Connection| writer::reset(connection, name, start);
                 writer.write(reset).await?;
-                (0, catching_up(newest))
+                (reach, catching_up(newest.clone()))
             }
         };
-        entries.insert(name, Entry { sequence, live, beside: Beside::Nothing });
+        entries.insert(name, Entry { reach, live, beside: Beside::Nothing });
     }
-    let board = watch::Sender::new(Board { entries, trouble: None });
+    let board = watch::Sender::new(Board { entries, troubles: BTreeMap::new() });
     let (asks, requests) = mpsc::channel(REQUESTS_MAX);
     let stop = Arc::new(watch::Sender::new(false));
     let handle = Handle {
@@ -139,23 +145,45 @@ pub(crate) async fn start_as(config: Config, build: Build) -> Result<(Handle, Ru
         requests: asks,
         stop: Arc::clone(&stop),
     };
-    let moved = Notify::new();
-    let shared = Arc::new(Shared { store, writer, history, build, board, moved, stop });
-    Ok((handle, Runner { shared, requests }))
+    let lanes = shards.into_iter().map(Lane::new).collect();
+    let (turn, room) = (Mutex::new(()), Semaphore::new(BATCHES_MAX));
+    let shared = Shared { store, writer, history, build, board, lanes, turn, room, stop };
+    Ok((handle, Runner { shared: Arc::new(shared), requests }))
 }
 
-/// Whether the log still has the cursor's very commit: a copy that was put back by hand has the same journal and
-/// perhaps as many commits, but other ones.
-async fn is_of_log(store: &Store, cursor: &Cursor, newest: u64) -> Result<bool, StoreError> {
-    if cursor.sequence == 0 || cursor.sequence > newest {
-        return Ok(cursor.sequence == 0);
+/// Whether the log still has the cursor's very commits: a copy that was put back by hand has the same journal and
+/// perhaps as many commits, but other ones. `hashes` has those that were looked up for other cursors.
+async fn is_of_log(
+    store: &Store,
+    cursor: &Cursor,
+    newest: &Reach,
+    hashes: &mut BTreeMap<Position, Option<Hash>>,
+) -> Result<bool, StoreError> {
+    for (shard, place) in cursor.places.iter().filter(|(_, place)| place.sequence > 0) {
+        if place.sequence > newest.of(*shard) {
+            return Ok(false);
+        }
+        let at = Position { shard: *shard, sequence: place.sequence };
+        let hash = match hashes.get(&at) {
+            Some(hash) => *hash,
+            None => hash_at(store, at).await?,
+        };
+        hashes.insert(at, hash);
+        if hash.is_some_and(|hash| hash != place.hash) {
+            return Ok(false);
+        }
     }
-    let mut log = pin!(store.follow(SHARD, cursor.sequence.saturating_sub(1)));
+    Ok(true)
+}
+
+/// The hash of the commit at a position of the log; `None` where it is damaged.
+async fn hash_at(store: &Store, at: Position) -> Result<Option<Hash>, StoreError> {
+    let mut log = pin!(store.follow(at.shard, at.sequence.saturating_sub(1)));
     match log.next().await {
-        Some(Ok(recorded)) => Ok(recorded.hash == cursor.hash),
+        Some(Ok(recorded)) => Ok(Some(recorded.hash)),
         Some(Err(store::FollowError::Store(error))) if is_passing(&error) => Err(error),
         // Damage is for the follower to meet and to name.
-        Some(Err(_)) | None => Ok(true),
+        Some(Err(_)) | None => Ok(None),
     }
 }
 
@@ -241,18 +269,19 @@ impl Handle {
     /// Where each projection stands.
     #[must_use]
     pub fn status(&self) -> Vec<Status> {
-        let newest = *self.store.notice(SHARD).borrow();
+        let newest = reach::newest(&self.store);
         let board = self.board.borrow();
         let stopped = self.board.has_changed().is_err();
         let mut all: Vec<Status> =
-            Name::ALL.iter().filter_map(|name| board.status(*name, newest)).collect();
+            Name::ALL.iter().filter_map(|name| board.status(*name, &newest)).collect();
         if stopped {
             all.iter_mut().for_each(|status| status.state = State::Stopped);
         }
         all
     }
 
-    /// Waits until a projection has folded a position, at most `wait`, and never longer than half a minute.
+    /// Waits until a projection has folded a position of one shard, at most `wait`, and never longer than half a minute.
+    /// Says nothing of the other shards.
     ///
     /// # Errors
     ///
@@ -263,15 +292,15 @@ impl Handle {
         wanted: Position,
         wait: Duration,
     ) -> Result<(), NotThere> {
-        if wanted.shard != SHARD {
+        if !self.store.shards().contains(&wanted.shard) {
             return Err(NotThere::Stopped(wanted));
         }
         let mut board = self.board.clone();
-        let mut reached = position(0);
+        let mut reached = Position { sequence: 0, ..wanted };
         let look = |board: &Board| {
             let Some(entry) = board.entries.get(&name) else { return false };
-            reached = position(entry.sequence);
-            entry.sequence >= wanted.sequence || matches!(entry.live, Live::Halted(_))
+            reached.sequence = entry.reach.of(wanted.shard);
+            reached.sequence >= wanted.sequence || matches!(entry.live, Live::Halted(_))
         };
         let waited = tokio::time::timeout(wait.min(AT_LEAST_MAX), board.wait_for(look)).await;
         let live = match waited {
@@ -281,7 +310,7 @@ impl Handle {
         };
         match live {
             Some(Live::Halted(halt)) if reached.sequence < wanted.sequence => {
-                Err(NotThere::Halted { at: position(halt.at), reason: halt.reason })
+                Err(NotThere::Halted { at: halt.at, reason: halt.reason })
             }
             Some(Live::Follows | Live::CatchesUp(_) | Live::Stale | Live::Halted(_)) | None => {
                 Ok(())

@@ -3,12 +3,12 @@
 //! A verifier is loaded from here at the start and told of each change by whoever makes it: a list may be behind, and
 //! a revoked key must not open anything for that long.
 
-use crate::Name;
 use crate::batch::Decoded;
 use crate::column::{Cells, Word, instant, marks, maybe, position, text};
 use crate::reader::{ROWS_MAX, stands_at};
 use crate::tables::Tables;
 use crate::writer::FoldError;
+use crate::{Name, Reach};
 use events::aggregate::{Aggregate, IllegalEvent};
 use events::catalogue::Fact;
 use events::id::KeyId;
@@ -48,7 +48,7 @@ pub struct Page {
     /// After which key the next page begins; `None` after the last one.
     pub next: Option<KeyId>,
     /// Where the rows stand in the log.
-    pub at: Position,
+    pub at: Reach,
 }
 
 /// One fact more. Total over the facts of a key.

@@ -2,11 +2,9 @@
 //!
 //! A reader never slows the writer (write-ahead log), and never sees rows without the cursor they belong to.
 
-use crate::Name;
 use crate::cursor;
-use crate::status::position;
 use crate::tables::{LOCK_WAIT, Set};
-use events::record::{Position, Shard};
+use crate::{Name, Reach};
 use rusqlite::{Connection, OpenFlags};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,9 +17,6 @@ const READERS: usize = 4;
 const READER_WAIT: Duration = Duration::from_secs(5);
 /// Rows of one page, whatever is asked for.
 pub const ROWS_MAX: u16 = 200;
-
-/// After every position: where a first page begins.
-pub(crate) const LAST: Position = Position { shard: Shard(u16::MAX), sequence: u64::MAX };
 
 /// Rows that were asked for, within what a page may have; zero asks for all that it may.
 pub(crate) fn page_rows(limit: u16) -> u16 {
@@ -90,7 +85,6 @@ fn open(path: &std::path::Path) -> rusqlite::Result<Connection> {
 }
 
 /// Where the rows of a projection stand, in the transaction they are read in.
-pub(crate) fn stands_at(connection: &Connection, name: Name) -> rusqlite::Result<Position> {
-    let cursor = cursor::load(connection, name, Set::Live)?;
-    Ok(position(cursor.map_or(0, |cursor| cursor.sequence)))
+pub(crate) fn stands_at(connection: &Connection, name: Name) -> rusqlite::Result<Reach> {
+    cursor::reach(connection, name, Set::Live)
 }

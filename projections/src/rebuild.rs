@@ -3,14 +3,14 @@
 //! Until the swap readers see the old rows; after it, rows that are at least as new. Nothing is counted: a rebuild is
 //! silent, for every fact in it has happened before.
 
-use crate::Name;
 use crate::batch::{Batch, chain, gather, is_passing};
-use crate::cursor::{Halt, SHARD};
+use crate::cursor::Halt;
 use crate::runner::Shared;
-use crate::status::{Beside, Entry, Live, note, position};
+use crate::status::{Beside, Entry, Live, Whose, note};
 use crate::tables::Set;
 use crate::writer::{self, Stand, Swapped, ViewsError};
-use events::record::Position;
+use crate::{Name, Reach};
+use events::record::{Position, Shard};
 use futures_util::StreamExt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) const REQUESTS_MAX: usize = Name::ALL.len();
 
 /// What a rebuild did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// The last commit in the new rows.
-    pub position: Position,
+    /// The last commit of each shard in the new rows.
+    pub position: Reach,
     /// Events that were read.
     pub events: u64,
 }
@@ -97,13 +97,16 @@ async fn until_done(shared: &Shared, name: Name) {
         match rebuild(shared, name, &mut silent).await {
             Ok(_)
             | Err(RebuildError::Halted { .. } | RebuildError::Stopped | RebuildError::Busy) => {
-                return;
+                break;
             }
             Err(error @ (RebuildError::Store(_) | RebuildError::Views(_))) => {
-                shared.pause(chain(&error)).await;
+                shared.pause(Whose::Rebuild, chain(&error)).await;
             }
         }
     }
+    note(&shared.board, |board| {
+        board.troubles.remove(&Whose::Rebuild);
+    });
 }
 
 async fn rebuild(
@@ -116,27 +119,36 @@ async fn rebuild(
     };
     with(&|entry| entry.beside = Beside::Rebuild);
     let built = build(shared, name, progress).await;
-    match &built {
-        Ok(rebuilt) => {
-            let sequence = rebuilt.position.sequence;
-            with(&|entry| {
-                *entry = Entry { sequence, live: Live::Follows, beside: Beside::Nothing }
-            });
-        }
-        Err(error) => {
-            // What stays behind when this fails too is removed at the next start.
-            let remove = move |connection: &rusqlite::Connection| writer::unshade(connection, name);
-            let _removed = shared.writer.write(remove).await.is_ok();
-            with(&|entry| {
-                entry.beside = Beside::Nothing;
-                if let (Live::Stale, RebuildError::Halted { at, reason }) = (&entry.live, error) {
-                    entry.live = Live::Halted(Halt { at: at.sequence, reason: reason.clone() });
-                }
-            });
-        }
+    if let Err(error) = &built {
+        // What stays behind when this fails too is removed at the next start.
+        let remove = move |connection: &rusqlite::Connection| writer::unshade(connection, name);
+        let _removed = shared.writer.write(remove).await.is_ok();
+        with(&|entry| {
+            entry.beside = Beside::Nothing;
+            if let (Live::Stale, RebuildError::Halted { at, reason }) = (&entry.live, error) {
+                entry.live = Live::Halted(Halt { at: *at, reason: reason.clone() });
+            }
+        });
     }
-    shared.moved.notify_one();
+    shared.look_again();
     built
+}
+
+/// A rebuild under way.
+struct Work<'a> {
+    /// Where the shadow tables stand.
+    at: Reach,
+    /// Events that were read.
+    events: u64,
+    /// Events that there were in all when it began.
+    total: u64,
+    progress: &'a mut Progress,
+}
+
+impl Work<'_> {
+    fn tell(&mut self) {
+        (self.progress)(self.events, self.total.max(self.events));
+    }
 }
 
 async fn build(
@@ -144,59 +156,94 @@ async fn build(
     name: Name,
     progress: &mut Progress,
 ) -> Result<Rebuilt, RebuildError> {
-    let (history, code) = (shared.history, (shared.build.code)(name));
-    let shade =
-        move |connection: &rusqlite::Connection| writer::shade(connection, name, history, code);
+    let start = shared.start(name);
+    let at = start.reach();
+    let shade = move |connection: &rusqlite::Connection| writer::shade(connection, name, start);
     shared.writer.write(shade).await?;
     let total = shared.store.stats().await?.entries;
-    let mut log = pin!(shared.store.follow(SHARD, 0));
-    let (mut at, mut events) = (0, 0_u64);
+    let mut work = Work { at, events: 0, total, progress };
     let mut goal = shared.newest();
-    progress(events, total);
+    work.tell();
     loop {
-        while at < goal {
-            let first = tokio::select! {
-                biased;
-                () = shared.stopped() => return Err(RebuildError::Stopped),
-                first = log.next() => first.ok_or(StoreError::Closed)?,
-            };
-            let mut batch = gather(&shared.store, shared.build.decode, first, &mut log).await?;
-            let (end, read) = (batch.end.take(), batch.entries);
-            at = cast(shared, name, batch, at).await?;
-            events = events.saturating_add(read);
-            progress(events, total.max(events));
-            match end {
-                None => {}
-                Some(FollowError::Store(error)) if is_passing(&error) => return Err(error.into()),
-                Some(
-                    error @ (FollowError::Gap { .. }
-                    | FollowError::Ahead { .. }
-                    | FollowError::NoShard(_)
-                    | FollowError::Store(_)),
-                ) => return Err(halted(at.saturating_add(1), chain(&error))),
-            }
+        // One shard after the other: no row rests on their order.
+        for lane in &shared.lanes {
+            let goal = Position { shard: lane.shard, sequence: goal.of(lane.shard) };
+            catch_up(shared, name, goal, &mut work).await?;
         }
-        let swap = move |connection: &rusqlite::Connection| writer::swap(connection, name);
-        match shared.writer.write(swap).await? {
-            Swapped::Live(sequence) => {
-                return Ok(Rebuilt { position: position(sequence), events });
-            }
+        match swap(shared, name).await? {
+            Swapped::Live(position) => return Ok(Rebuilt { position, events: work.events }),
             // The live rows went on meanwhile; each round is shorter than the one before.
-            Swapped::Behind(sequence) => goal = shared.newest().max(sequence),
+            Swapped::Behind(live) => goal = shared.newest().upper(&live),
         }
     }
 }
 
-/// Folds a batch into the shadow tables and says where they stand.
+/// Folds one shard into the shadow tables, up to a position.
+async fn catch_up(
+    shared: &Shared,
+    name: Name,
+    goal: Position,
+    work: &mut Work<'_>,
+) -> Result<(), RebuildError> {
+    let shard = goal.shard;
+    let mut at = work.at.of(shard);
+    let mut log = pin!(shared.store.follow(shard, at));
+    while at < goal.sequence {
+        let first = tokio::select! {
+            biased;
+            () = shared.stopped() => return Err(RebuildError::Stopped),
+            first = log.next() => first.ok_or(StoreError::Closed)?,
+        };
+        let gathered = gather(&shared.store, shared.build.decode, shard, first, &mut log);
+        let mut batch = gathered.await?;
+        let (end, read) = (batch.end.take(), batch.entries);
+        at = cast(shared, name, batch, at).await?;
+        work.at.set(Position { shard, sequence: at });
+        work.events = work.events.saturating_add(read);
+        work.tell();
+        match end {
+            None => {}
+            Some(FollowError::Store(error)) if is_passing(&error) => return Err(error.into()),
+            Some(
+                error @ (FollowError::Gap { .. }
+                | FollowError::Ahead { .. }
+                | FollowError::NoShard(_)
+                | FollowError::Store(_)),
+            ) => return Err(damaged(shard, at, &error)),
+        }
+    }
+    Ok(())
+}
+
+/// Folds a batch into the shadow tables and says where they stand in its shard.
 async fn cast(shared: &Shared, name: Name, batch: Batch, before: u64) -> Result<u64, RebuildError> {
     let stands = shared.writer.apply(vec![(name, Set::Shadow)], &Arc::new(batch)).await?;
     match stands.into_iter().next() {
         Some((_, Stand::At(sequence) | Stand::Behind(sequence))) => Ok(sequence),
-        Some((_, Stand::Halted(_, halt))) => Err(halted(halt.at, halt.reason)),
+        Some((_, Stand::Halted(_, Halt { at, reason }))) => {
+            Err(RebuildError::Halted { at, reason })
+        }
         None => Ok(before),
     }
 }
 
-fn halted(sequence: u64, reason: String) -> RebuildError {
-    RebuildError::Halted { at: position(sequence), reason }
+fn damaged(shard: Shard, after: u64, error: &FollowError) -> RebuildError {
+    let at = Position { shard, sequence: after.saturating_add(1) };
+    RebuildError::Halted { at, reason: chain(error) }
+}
+
+/// Swaps, and says so before anybody moves the new cursor.
+async fn swap(shared: &Shared, name: Name) -> Result<Swapped, ViewsError> {
+    let _turn = shared.turn.lock().await;
+    let swap = move |connection: &rusqlite::Connection| writer::swap(connection, name);
+    let swapped = shared.writer.write(swap).await?;
+    if let Swapped::Live(reach) = &swapped {
+        note(&shared.board, |board| {
+            if let Some(entry) = board.entries.get_mut(&name) {
+                let reach = reach.clone();
+                *entry = Entry { reach, live: Live::Follows, beside: Beside::Nothing };
+            }
+        });
+    }
+    Ok(swapped)
 }

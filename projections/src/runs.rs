@@ -123,7 +123,7 @@ pub struct Row {
     pub primary: Option<Served>,
     /// Who gave the newest answer.
     pub served: Option<Served>,
-    /// When it was queued.
+    /// When it was queued; runs are listed in this order.
     pub created: Instant,
     /// When it began.
     pub started: Option<Instant>,
@@ -137,7 +137,7 @@ pub struct Row {
     pub tools_unknown: u32,
     /// What its settled calls used and cost.
     pub total: Total,
-    /// Its first commit; runs are listed in this order.
+    /// Its first commit.
     pub opened: Position,
     /// Its newest commit.
     pub last: Position,

@@ -40,11 +40,11 @@ pub struct Row {
     pub holder: Option<RunId>,
     /// When it was opened.
     pub opened: Instant,
-    /// When something last happened in it.
+    /// When something last happened in it; sessions are listed in this order.
     pub active: Instant,
     /// When it was closed.
     pub closed: Option<Instant>,
-    /// Its newest commit; sessions are listed by it.
+    /// Its newest commit.
     pub last: Position,
 }
 

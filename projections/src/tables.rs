@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Counts the changes of any table; a file of another number is made anew.
-const SHAPE: i64 = 1;
+const SHAPE: i64 = 2;
 /// Says that a file is ours: `pivw`.
 const APPLICATION: i64 = 0x7069_7677;
 /// How long a statement waits for another connection's lock (5 s): longer than any transaction here.
@@ -146,7 +146,9 @@ fn prepare(connection: &mut Connection, found: &Found) -> rusqlite::Result<()> {
     for name in Name::ALL {
         Tables { connection: &transaction, set: Set::Shadow }.remove(name)?;
     }
-    transaction.execute("DELETE FROM cursors WHERE tables = 'shadow'", [])?;
+    transaction.execute_batch(
+        "DELETE FROM cursors WHERE tables = 'shadow'; DELETE FROM sets WHERE tables = 'shadow'",
+    )?;
     transaction.commit()
 }
 

@@ -7,11 +7,12 @@ mod rows;
 
 pub(crate) use rows::{fold, of_run, summary, total};
 
+use crate::Reach;
 use crate::calls::{Calls, Served, Settled};
 use events::aggregate::IllegalEvent;
 use events::id::RunId;
 use events::quantity::Instant;
-use events::record::{Actor, Position};
+use events::record::Actor;
 use events::run::Event;
 use events::usage::Total;
 use std::fmt;
@@ -105,7 +106,7 @@ pub struct Totals {
     /// The sum of all, those not shown included.
     pub all: Total,
     /// Where the sums stand in the log.
-    pub at: Position,
+    pub at: Reach,
 }
 
 /// Sums of a trailing window.
@@ -120,7 +121,7 @@ pub struct Summary {
     /// By provider, the dearest first, at most 200.
     pub by_provider: Vec<Line>,
     /// Where the sums stand in the log.
-    pub at: Position,
+    pub at: Reach,
 }
 
 /// A run that has not ended: whom its next settled call belongs to.

@@ -1,7 +1,8 @@
 //! What must hold in every world, and what must become of every world once nothing goes wrong any more.
 
+use super::course::{Budget, Move, Reply, Sight};
 use super::made::{Head, Made};
-use super::world::{Budget, Move, Node, Reply, Sight, World};
+use super::world::{Node, World};
 use actors::cluster::Uptime;
 use actors::cluster::lease::{Belongs, Input};
 
@@ -56,6 +57,8 @@ impl World {
     pub fn recovers(mut self, chosen: usize) -> Result<(), String> {
         const ROUNDS: usize = 90;
         self.left = Budget {
+            steps: &[],
+            in_order: false,
             advances: 0,
             begins: u8::MAX,
             losses: 0,

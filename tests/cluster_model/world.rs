@@ -1,6 +1,7 @@
 //! The world of the model: nodes with their real lease rules, a bucket, one stream of a journal and the messages that
 //! are on their way. Time, replies, restarts and the bucket's fate are moves like any other.
 
+use super::course::{Budget, Move, Reply, Sight};
 use super::made::{Head, Made};
 use actors::cluster::lease::{Action, Belongs, Holder, Input, Lease, Outcome, Seen, TTL};
 use actors::cluster::{NodeName, Uptime};
@@ -56,20 +57,6 @@ pub struct Node {
     pub host: Host,
 }
 
-/// How often things may still happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Budget {
-    pub advances: u8,
-    pub begins: u8,
-    pub losses: u8,
-    pub bucket: u8,
-    pub restarts: u8,
-    pub places: u8,
-    pub silences: u8,
-    /// A node goes on serving although it was told to stop.
-    pub deaf: bool,
-}
-
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
@@ -89,51 +76,6 @@ pub struct World {
     pub shaken: bool,
     ids: u16,
     boots: u128,
-}
-
-/// What comes back of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reply {
-    Arrives,
-    /// Later, by a move of its own.
-    Late,
-    Lost,
-}
-
-/// How a look ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
-    Clear,
-    /// The store can not say which epochs the partition has seen.
-    Blind,
-    Fails,
-}
-
-/// What may happen next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Move {
-    Advance(u64),
-    Tick(usize),
-    Watch(usize),
-    Reopen(usize),
-    Look(usize, Sight),
-    LandPut(usize, Reply),
-    TimeOutPut(usize),
-    /// A late outcome of a write to the bucket.
-    Hear(usize),
-    LandPost(usize, Reply),
-    TimeOutPost(usize),
-    /// Its host reads the stream, decides and publishes.
-    Begin(usize),
-    Settle(usize),
-    Restart(usize),
-    Place(usize, Belongs),
-    Drained(usize),
-    Silent(usize),
-    /// The bucket is made again, empty.
-    Remake,
-    /// The bucket is restored with its first value, which never expires.
-    Restore,
 }
 
 impl World {
@@ -181,15 +123,27 @@ impl World {
 
     /// What may happen next.
     pub fn moves(&self) -> Vec<Move> {
-        let Budget { advances, begins, losses, bucket, restarts, places, silences, deaf: _ } =
-            self.left;
+        let Budget {
+            steps,
+            in_order,
+            advances,
+            begins,
+            losses,
+            bucket,
+            restarts,
+            places,
+            silences,
+            deaf: _,
+        } = self.left;
         let mut moves = vec![];
         let mut may = |condition: bool, next: &[Move]| {
             if condition {
                 moves.extend_from_slice(next);
             }
         };
-        may(advances > 0, &[Move::Advance(3_000), Move::Advance(12_000)]);
+        let next = steps.len().saturating_sub(usize::from(advances));
+        let steps = if in_order { &steps[next..steps.len().min(next + 1)] } else { steps };
+        steps.iter().for_each(|by| may(advances > 0, &[Move::Advance(*by)]));
         may(bucket > 0, &[Move::Remake, Move::Restore]);
         for (nth, node) in self.nodes.iter().enumerate() {
             may(node.lease.next().is_some_and(|at| at.0 <= self.now), &[Move::Tick(nth)]);

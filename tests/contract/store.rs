@@ -155,6 +155,7 @@ behaviours! {
     wake::the_newest_commit_decides_the_wake,
     wake::the_next_wake_is_the_earliest_to_come,
     beside::large_payloads_stand_in_blobs,
+    beside::a_blob_is_kept_before_any_commit_refers_to_it,
     beside::an_erased_blob_says_so,
     beside::a_blob_that_is_not_there_is_malformed,
     beside::a_snapshot_that_fits_is_returned,

@@ -240,7 +240,7 @@ impl Task {
             (self.bucket.clone(), self.store.clone(), self.report.clone());
         match action {
             Action::Own(epoch) => {
-                tracing::info!(partition = partition.number(), epoch = epoch.0, "owned");
+                tracing::debug!(partition = partition.number(), epoch = epoch.0, "owned");
             }
             Action::Drain => {
                 self.draining.insert(partition);
@@ -249,7 +249,7 @@ impl Task {
                 self.draining.remove(&partition);
                 match why {
                     Why::HandedOver => {
-                        tracing::info!(partition = partition.number(), "handed over");
+                        tracing::debug!(partition = partition.number(), "handed over");
                     }
                     Why::HeartbeatsFailed | Why::Taken => {
                         tracing::warn!(partition = partition.number(), ?why, "not owned any more");

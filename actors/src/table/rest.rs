@@ -52,10 +52,12 @@ impl<A: Hosted> Table<A> {
     pub async fn hand_over(&self, partition: Partition, deadline: Instant) -> Drained {
         self.rest_in(partition);
         let mut live = self.live.subscribe();
-        let empty = |_: &usize| self.none_in(partition);
+        let quiet = async {
+            let _gone = live.wait_for(|_| self.none_in(partition)).await.is_err();
+        };
         tokio::select! {
             biased;
-            _ = live.wait_for(empty) => Drained::Quiet,
+            () = quiet => Drained::Quiet,
             () = self.node.clock.sleep_until(deadline) => self.lose(partition).await,
         }
     }

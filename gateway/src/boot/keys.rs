@@ -5,9 +5,9 @@ use crate::auth::Verifier;
 use events::aggregate::Aggregate;
 use events::codec::CodecError;
 use events::key::{Event, Issued, Key};
-use events::record::{Shard, StreamKind};
+use events::record::{Position, StreamKind};
 use futures_util::{StreamExt, pin_mut};
-use projections::{Handle, ReadError};
+use projections::{Handle, Reach, ReadError};
 use store::{FollowError, Store, StoreError};
 
 /// The keys' streams can not be read.
@@ -27,22 +27,18 @@ pub enum KeysError {
     Codec(#[from] CodecError),
 }
 
-/// Tells the verifier every key that was issued and not revoked: from the read model as far as it has got, and from
-/// the log for the rest.
+/// Tells the verifier every key that was issued and not revoked: from the read model as far as it has got in each
+/// shard, and from the log of every shard for the rest.
 ///
 /// # Errors
 ///
 /// When the journal or the read model can not be read.
-pub(super) async fn load(
-    store: &Store,
-    views: &Handle,
-    verifier: &Verifier,
-) -> Result<(), KeysError> {
+pub async fn load(store: &Store, views: &Handle, verifier: &Verifier) -> Result<(), KeysError> {
     let mut after = None;
-    let mut folded = u64::MAX;
+    let mut folded: Option<Reach> = None;
     loop {
         let page = views.keys(after).await?;
-        folded = folded.min(page.at.sequence);
+        folded = Some(folded.map_or_else(|| page.at.clone(), |folded| folded.lower(&page.at)));
         for row in page.rows.into_iter().filter(|row| row.revoked.is_none()) {
             verifier.insert(row.id, &Issued { name: row.name, role: row.role, hash: row.hash });
         }
@@ -51,16 +47,23 @@ pub(super) async fn load(
             break;
         }
     }
-    follow(store, folded, verifier).await
+    // Once it has counted them, the store knows the newest commit of each shard.
+    store.stats().await?;
+    let folded = folded.unwrap_or_default();
+    for shard in store.shards() {
+        let after = Position { shard, sequence: folded.of(shard) };
+        follow(store, after, verifier).await?;
+    }
+    Ok(())
 }
 
-async fn follow(store: &Store, after: u64, verifier: &Verifier) -> Result<(), KeysError> {
-    let shard = Shard::default();
-    let newest = *store.notice(shard).borrow();
-    if newest <= after {
+/// The rest of one shard. A key's facts are all in one, so no order across shards is needed.
+async fn follow(store: &Store, after: Position, verifier: &Verifier) -> Result<(), KeysError> {
+    let newest = *store.notice(after.shard).borrow();
+    if newest <= after.sequence {
         return Ok(());
     }
-    let log = store.follow(shard, after);
+    let log = store.follow(after.shard, after.sequence);
     pin_mut!(log);
     while let Some(recorded) = log.next().await {
         let recorded = recorded?;

@@ -2,6 +2,7 @@
 //! the reverse of the order in which they were started. What is cut is found open at the next start.
 
 use super::NODE_FILE;
+use super::cluster::Cluster;
 use crate::app::App;
 use std::fs;
 use std::io;
@@ -20,11 +21,12 @@ pub struct Stop {
     server: Option<JoinHandle<io::Result<()>>>,
     views: Option<JoinHandle<()>>,
     helpers: Vec<JoinHandle<()>>,
+    cluster: Option<Cluster>,
 }
 
 impl Stop {
-    pub(super) const fn new(stopping: watch::Sender<bool>) -> Self {
-        Self { stopping, server: None, views: None, helpers: Vec::new() }
+    pub(super) const fn new(stopping: watch::Sender<bool>, cluster: Option<Cluster>) -> Self {
+        Self { stopping, server: None, views: None, helpers: Vec::new(), cluster }
     }
 
     pub(super) fn server(&mut self, server: JoinHandle<io::Result<()>>) {
@@ -41,6 +43,9 @@ impl Stop {
 
     pub(super) async fn stop(self, app: &App) {
         self.stopping.send_replace(true);
+        if let Some(cluster) = self.cluster {
+            Box::pin(cluster.leave()).await;
+        }
         app.node.agenda.stop();
         let now = app.clock().now();
         let deadline = now.after(app.config.limits.drain);

@@ -96,6 +96,9 @@ fn redactor(config: &Config, environment: &Environment) -> Redactor {
 fn greet(ctx: &mut Context<'_>, running: &Running) -> std::io::Result<()> {
     let Running { address, answers, told, .. } = running;
     writeln!(ctx.out, "piton {} serves http://{address}", env!("CARGO_PKG_VERSION"))?;
+    if let Some(cluster) = &running.app.cluster {
+        writeln!(ctx.out, "it is node {} of a cluster; its journal is on NATS", cluster.node)?;
+    }
     writeln!(ctx.out, "{answers}")?;
     match told {
         Told::Written(path) => {

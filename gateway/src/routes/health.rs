@@ -38,6 +38,7 @@ pub async fn ready(State(app): State<App>) -> Response {
     let status = match (&out, stopping) {
         (_, true) => "stopping",
         (Some(_), false) => "store_unavailable",
+        (None, false) if !app.has_its_share() => "joining",
         (None, false) => "ready",
     };
     let code = if status == "ready" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

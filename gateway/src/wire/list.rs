@@ -1,28 +1,35 @@
-//! Pages of lists and totals, each with the position it was folded up to.
+//! Pages of lists and totals, each with the positions it was folded up to: one for each shard, `0.12,3.7`.
 
 use super::{fact, time::rfc3339, usage as sums};
 use events::model_call::Class;
-use events::record::{Position, Shard};
+use events::quantity::Instant;
 use events::run::life::Outcome;
 use projections::runs::{Phase, Query, Standing};
 use projections::usage::{Key, Line, Summary, Totals};
-use projections::{Status, keys as key_rows, runs as run_rows, sessions as session_rows, status};
+use projections::{
+    Mark, Status, keys as key_rows, runs as run_rows, sessions as session_rows, status,
+};
 use serde_json::{Value, json};
+use std::fmt::Display;
+use std::str::FromStr;
 
-/// A cursor of ours, `SHARD.SEQUENCE`.
+/// A cursor of ours, `TIME.ID` of the last row of a page, the time in microseconds. Callers take it as it is.
 ///
 /// # Errors
 ///
 /// What a caller is told of text that is none.
-pub fn cursor(text: Option<&str>) -> Result<Option<Position>, String> {
+pub fn cursor<I: FromStr>(text: Option<&str>) -> Result<Option<Mark<I>>, String> {
     let Some(text) = text else { return Ok(None) };
-    let parts = text
-        .split_once('.')
-        .and_then(|(shard, sequence)| Some((shard.parse().ok()?, sequence.parse().ok()?)));
+    let parts =
+        text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
     match parts {
-        Some((shard, sequence)) => Ok(Some(Position { shard: Shard(shard), sequence })),
+        Some((at, id)) => Ok(Some(Mark { at: Instant(at), id })),
         None => Err(format!("after: {text:?} is not a cursor: give the `next` of the page before")),
     }
+}
+
+fn next<I: Display>(mark: Option<&Mark<I>>) -> Option<String> {
+    mark.map(|mark| format!("{}.{}", mark.at.0, mark.id))
 }
 
 /// The filter of a list of runs.
@@ -59,7 +66,7 @@ pub fn runs(page: &run_rows::Page) -> Value {
         "data": page.rows.iter().map(run).collect::<Value>(),
         "count": page.count,
         "position": page.at.to_string(),
-        "next": page.next.map(|next| next.to_string()),
+        "next": next(page.next.as_ref()),
     })
 }
 
@@ -126,7 +133,7 @@ pub fn sessions(page: &session_rows::Page) -> Value {
         "object": "list",
         "data": page.rows.iter().map(row).collect::<Value>(),
         "position": page.at.to_string(),
-        "next": page.next.map(|next| next.to_string()),
+        "next": next(page.next.as_ref()),
     })
 }
 
@@ -213,4 +220,32 @@ pub fn view(view: &Status) -> Value {
         "halted": halted,
         "trouble": view.trouble,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use events::id::{Place, RunId, SessionId};
+
+    #[test]
+    fn a_cursor_reads_back_and_its_text_does_not_change() {
+        let mark = Mark { at: Instant(1_700_000_000_000_000), id: RunId::new(Place::default(), 1) };
+        let text = next(Some(&mark)).unwrap();
+        assert_eq!(text, "1700000000000000.run_000000000000000000000000000001");
+        assert_eq!(cursor(Some(&text)), Ok(Some(mark)));
+        let early = Mark { at: Instant(-5), ..mark };
+        assert_eq!(cursor(next(Some(&early)).as_deref()), Ok(Some(early)));
+        assert_eq!(cursor::<RunId>(None), Ok(None));
+        assert_eq!(next::<RunId>(None), None);
+    }
+
+    #[test]
+    fn what_is_no_cursor_of_the_list_is_refused() {
+        let of_a_run = "1.run_000000000000000000000000000001";
+        assert!(cursor::<SessionId>(Some(of_a_run)).is_err());
+        for text in ["", ".", "0.12", "1", "x.run_000000000000000000000000000001", "1."] {
+            let refused = cursor::<RunId>(Some(text)).unwrap_err();
+            assert!(refused.contains("give the `next` of the page before"), "{refused}");
+        }
+    }
 }

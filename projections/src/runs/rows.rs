@@ -1,20 +1,17 @@
 //! How runs are kept and listed.
 
 use super::{End, Kept, Phase, Row, Standing, When, evolve};
-use crate::Name;
 use crate::batch::Decoded;
 use crate::calls::Served;
-use crate::column::{
-    Cells, Word, instant, marks, maybe, packed, position, signed, text, totals, unsigned,
-};
-use crate::reader::{LAST, page_rows, stands_at};
+use crate::column::{Cells, Word, instant, marks, maybe, packed, position, text, totals, unsigned};
+use crate::reader::{page_rows, stands_at};
 use crate::tables::Tables;
 use crate::writer::FoldError;
+use crate::{Mark, Name, Reach};
 use events::aggregate::{Aggregate, IllegalEvent};
 use events::catalogue::Fact;
 use events::id::{RunId, SessionId};
 use events::quantity::Instant;
-use events::record::Position;
 use events::run::Run;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
@@ -30,13 +27,15 @@ pub struct Query {
     pub project: Option<String>,
     /// Only those that were queued then or later.
     pub since: Option<Instant>,
-    /// Only those that were opened before this position: [`Page::next`] of the page before.
-    pub before: Option<Position>,
+    /// Only those after this one: [`Page::next`] of the page before.
+    pub before: Option<Mark<RunId>>,
     /// Rows of the page, 1 to 200; zero means 200, and more is cut to it.
     pub limit: u16,
 }
 
-/// Some runs, newest first. Their order never changes, so going through all pages shows each run once.
+/// Some runs, newest first, by the time at which they were queued and then by id. Their order never changes, so going
+/// through all pages shows each run once. One that another shard hands over late is where its time belongs: perhaps on
+/// a page that was turned already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The runs.
@@ -44,9 +43,9 @@ pub struct Page {
     /// How many there are on all pages.
     pub count: u64,
     /// Where the next page begins; `None` after the last one.
-    pub next: Option<Position>,
+    pub next: Option<Mark<RunId>>,
     /// Where the rows stand in the log.
-    pub at: Position,
+    pub at: Reach,
 }
 
 fn served(served: Option<&Served>) -> [Value; 2] {
@@ -191,18 +190,18 @@ pub(crate) fn list(connection: &Connection, query: &Query) -> rusqlite::Result<P
         connection.prepare_cached(&format!("SELECT COUNT(*) FROM runs WHERE {all}"))?;
     let count: i64 = statement.query_row(params_from_iter(values.clone()), |row| row.get(0))?;
 
-    let before = query.before.unwrap_or(LAST);
-    values.extend([Value::Integer(signed(before.sequence)), Value::Integer(before.shard.0.into())]);
+    let before = query.before.map(|mark| mark.values());
+    let turned = if before.is_some() { "(created, id) < (?, ?)" } else { "1" };
+    values.extend(before.into_iter().flatten());
     let limit = page_rows(query.limit);
     values.push(Value::Integer(i64::from(limit)));
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT * FROM runs WHERE {all} AND (opened_sequence, opened_shard) < (?, ?) \
-         ORDER BY opened_sequence DESC, opened_shard DESC LIMIT ?"
+        "SELECT * FROM runs WHERE {all} AND {turned} ORDER BY created DESC, id DESC LIMIT ?"
     ))?;
     let read = statement.query_map(params_from_iter(values), |row| Ok(read(row)?.row))?;
     let rows: Vec<Row> = read.collect::<rusqlite::Result<_>>()?;
     let full = rows.len() >= usize::from(limit);
-    let next = rows.last().map(|row| row.opened).filter(|_| full);
+    let next = rows.last().map(|row| Mark { at: row.created, id: row.id }).filter(|_| full);
     let at = stands_at(connection, Name::Runs)?;
     Ok(Page { rows, count: unsigned(count), next, at })
 }

@@ -1,16 +1,15 @@
 //! How sessions are kept and listed.
 
 use super::{Row, evolve};
-use crate::Name;
 use crate::batch::Decoded;
-use crate::column::{Cells, instant, marks, maybe, position, signed, text};
-use crate::reader::{LAST, page_rows, stands_at};
+use crate::column::{Cells, instant, marks, maybe, position, text};
+use crate::reader::{page_rows, stands_at};
 use crate::tables::Tables;
 use crate::writer::FoldError;
+use crate::{Mark, Name, Reach};
 use events::aggregate::{Aggregate, IllegalEvent};
 use events::catalogue::Fact;
 use events::id::SessionId;
-use events::record::Position;
 use events::session::Session;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
@@ -20,22 +19,22 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 pub struct Query {
     /// Only those of this project; `None` for any.
     pub project: Option<String>,
-    /// Only those whose newest commit stands before this position: [`Page::next`] of the page before.
-    pub before: Option<Position>,
+    /// Only those after this one: [`Page::next`] of the page before.
+    pub before: Option<Mark<SessionId>>,
     /// Rows of the page, 1 to 200; zero means 200, and more is cut to it.
     pub limit: u16,
 }
 
-/// Some sessions, the most recently active first. One that becomes active while pages are turned moves to the front,
-/// and is not met again further back.
+/// Some sessions, the most recently active first, then by id. One that becomes active while pages are turned moves to
+/// the front, and is not met again further back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The sessions.
     pub rows: Vec<Row>,
     /// Where the next page begins; `None` after the last one.
-    pub next: Option<Position>,
+    pub next: Option<Mark<SessionId>>,
     /// Where the rows stand in the log.
-    pub at: Position,
+    pub at: Reach,
 }
 
 fn values(row: &Row) -> Vec<Value> {
@@ -111,22 +110,20 @@ pub(crate) fn one(connection: &Connection, id: SessionId) -> rusqlite::Result<Op
 }
 
 pub(crate) fn list(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
-    let before = query.before.unwrap_or(LAST);
+    let before = query.before.map(|mark| mark.values());
     let limit = page_rows(query.limit);
     let project = query.project.as_ref();
     let condition = if project.is_some() { "project = ?" } else { "1" };
-    let values = project.map(text).into_iter().chain([
-        Value::Integer(signed(before.sequence)),
-        Value::Integer(i64::from(before.shard.0)),
-        Value::Integer(i64::from(limit)),
-    ]);
+    let turned = if before.is_some() { "(active, id) < (?, ?)" } else { "1" };
+    let values = project.map(text).into_iter().chain(before.into_iter().flatten());
+    let values = values.chain([Value::Integer(i64::from(limit))]);
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT * FROM sessions WHERE {condition} AND (last_sequence, last_shard) < (?, ?) \
-         ORDER BY last_sequence DESC, last_shard DESC LIMIT ?"
+        "SELECT * FROM sessions WHERE {condition} AND {turned} \
+         ORDER BY active DESC, id DESC LIMIT ?"
     ))?;
     let rows = statement.query_map(params_from_iter(values), read)?;
     let rows: Vec<Row> = rows.collect::<rusqlite::Result<_>>()?;
     let full = rows.len() >= usize::from(limit);
-    let next = rows.last().map(|row| row.last).filter(|_| full);
+    let next = rows.last().map(|row| Mark { at: row.active, id: row.id }).filter(|_| full);
     Ok(Page { rows, next, at: stands_at(connection, Name::Sessions)? })
 }

@@ -28,6 +28,6 @@ CREATE TABLE {t}runs (
     -- What the next fact of a run that has not ended needs.
     pending BLOB
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX runs_opened_{g} ON {t}runs (opened_sequence, opened_shard);
-CREATE INDEX runs_phase_{g} ON {t}runs (phase, opened_sequence, opened_shard);
-CREATE INDEX runs_session_{g} ON {t}runs (session, opened_sequence, opened_shard);
+CREATE INDEX runs_created_{g} ON {t}runs (created, id);
+CREATE INDEX runs_phase_{g} ON {t}runs (phase, created, id);
+CREATE INDEX runs_session_{g} ON {t}runs (session, created, id);

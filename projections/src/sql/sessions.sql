@@ -14,5 +14,5 @@ CREATE TABLE {t}sessions (
     last_shard INTEGER NOT NULL,
     last_sequence INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX sessions_last_{g} ON {t}sessions (last_sequence, last_shard);
-CREATE INDEX sessions_project_{g} ON {t}sessions (project, last_sequence, last_shard);
+CREATE INDEX sessions_active_{g} ON {t}sessions (active, id);
+CREATE INDEX sessions_project_{g} ON {t}sessions (project, active, id);

@@ -1,5 +1,6 @@
 //! Facts to fold, one of each kind.
 
+use crate::Reach;
 use events::id::{Place, RunId, SessionId};
 use events::json::Json;
 use events::message::{Body, Message, Role};
@@ -33,6 +34,10 @@ pub(crate) fn session(unique: u128) -> SessionId {
 
 pub(crate) fn here(sequence: u64) -> Position {
     Position { shard: Shard(0), sequence }
+}
+
+pub(crate) fn reach(sequence: u64) -> Reach {
+    [here(sequence)].into_iter().collect()
 }
 
 fn candidate(provider: &str, model: &str, price: Option<Price>) -> Candidate {

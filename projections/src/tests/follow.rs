@@ -56,7 +56,7 @@ async fn agrees(handle: &Handle, journal: &Journal) {
     }
     for by in [By::Run, By::Project, By::Provider, By::Model, By::Caller, By::Day] {
         let totals = handle.usage(by).await.unwrap();
-        assert_eq!((totals.all, totals.at), (all, journal.end()), "{by:?}");
+        assert_eq!((totals.all, totals.at), (all, journal.reach()), "{by:?}");
         if totals.left_off == 0 {
             let mut sum = Total::default();
             totals.lines.iter().for_each(|line| sum.add(&line.total));
@@ -227,7 +227,7 @@ async fn usage_is_found_in_its_minute_and_day() {
     during(runner, caught_up(&handle, journal.end())).await;
     let hours = |hours: i64| events::quantity::Instant(settled.0 + hours * 3_600_000_000);
     let summary = handle.usage_summary(2, hours(2)).await.unwrap();
-    assert_eq!((summary.all.calls, summary.at), (1, journal.end()));
+    assert_eq!((summary.all.calls, summary.at), (1, journal.reach()));
     assert_eq!(summary.by_provider[0].key, Key::Provider("openai".into()));
     assert_eq!(summary.by_model[0].total, summary.all);
     assert_eq!(handle.usage_summary(2, hours(3)).await.unwrap().all.calls, 0);

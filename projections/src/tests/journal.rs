@@ -1,6 +1,7 @@
 //! A journal in memory, written by the real aggregates: each command is decided, folded and appended.
 
 use super::facts::{NOW, run, said, session, spec, used};
+use crate::Reach;
 use events::aggregate::{Aggregate, Wake};
 use events::id::{KeyId, Place, RunId, SessionId};
 use events::json::Json;
@@ -63,6 +64,10 @@ impl Journal {
 
     pub(crate) fn end(&self) -> Position {
         super::facts::here(self.newest)
+    }
+
+    pub(crate) fn reach(&self) -> Reach {
+        super::facts::reach(self.newest)
     }
 
     fn draw(&mut self) -> u128 {

@@ -1,6 +1,6 @@
 //! Lists: filters, pages, bounds.
 
-use super::facts::{NOW, here, run, session, used};
+use super::facts::{NOW, reach, run, session, used};
 use super::journal::{Dice, Journal, answer};
 use super::views::{Folder, Rows, caught_up, during};
 use crate::runs::{self, Standing};
@@ -36,7 +36,7 @@ async fn a_filter_keeps_exactly_what_it_names_on_all_pages() {
     let base = runs::Query { limit: 7, ..runs::Query::default() };
     let (all, count) = pages(&handle, &base).await;
     assert_eq!((all.len() as u64, all.len()), (count, journal.runs.len()));
-    assert!(all.is_sorted_by(|newer, older| newer.opened > older.opened));
+    assert!(all.is_sorted_by(|newer, older| (newer.created, newer.id) > (older.created, older.id)));
 
     let since = Instant(NOW.0 + (journal.now.0 - NOW.0) / 2);
     let some = Some(session(2));
@@ -80,7 +80,7 @@ async fn no_page_is_longer_than_two_hundred_rows() {
     let handle = follow(&journal, &folder).await;
     for limit in [0, 200, u16::MAX] {
         let page = handle.runs(runs::Query { limit, ..runs::Query::default() }).await.unwrap();
-        assert_eq!((page.rows.len(), page.count, page.at), (200, 250, journal.end()));
+        assert_eq!((page.rows.len(), page.count, page.at), (200, 250, journal.reach()));
     }
     let totals = handle.usage(By::Run).await.unwrap();
     assert_eq!((totals.lines.len(), totals.left_off), (200, 50));
@@ -104,7 +104,7 @@ async fn sessions_are_listed_by_what_happened_last() {
         }
     }
     assert_eq!(all.len(), journal.sessions.len());
-    assert!(all.is_sorted_by(|newer, older| newer.last > older.last));
+    assert!(all.is_sorted_by(|newer, older| (newer.active, newer.id) > (older.active, older.id)));
     let project = Some(String::from("nobody's"));
     let none = handle.sessions(sessions::Query { project, ..sessions::Query::default() }).await;
     assert_eq!(none.unwrap().rows, vec![]);
@@ -115,7 +115,7 @@ async fn an_empty_journal_has_empty_lists() {
     let (journal, folder) = (Journal::new(43), Folder::new());
     let handle = follow(&journal, &folder).await;
     let page = handle.runs(runs::Query::default()).await.unwrap();
-    assert_eq!((page.rows.len(), page.count, page.next, page.at), (0, 0, None, here(0)));
+    assert_eq!((page.rows.len(), page.count, page.next, page.at), (0, 0, None, reach(0)));
     assert_eq!(handle.usage_summary(24, NOW).await.unwrap().all.cost, None);
     let rows: Rows = super::views::rows(&folder.path());
     assert_eq!(rows.len(), crate::Name::ALL.len());

@@ -1,6 +1,6 @@
 //! Folding again: by command, after another fold, and after another history.
 
-use super::facts::{here, run, used};
+use super::facts::{here, reach, run, used};
 use super::journal::{Dice, Journal, answer};
 use super::recorder::Recorder;
 use super::views::{Folder, LONG, Rows, caught_up, during, in_state, rows, state};
@@ -33,7 +33,7 @@ async fn rebuilt_equals_live() {
                 let sink = Arc::clone(&told);
                 let progress = move |done, total| sink.lock().unwrap().push((done, total));
                 let rebuilt = handle.rebuild(name, progress).await.unwrap();
-                assert_eq!(rebuilt.position, journal.end());
+                assert_eq!(rebuilt.position, journal.reach());
                 let total = journal.store.stats().await.unwrap().entries;
                 let told = told.lock().unwrap().clone();
                 assert_eq!((told[0], *told.last().unwrap()), ((0, total), (total, total)));
@@ -226,7 +226,7 @@ async fn a_journal_file_is_followed_across_owners_and_rebuilt_after_a_restore() 
     journal.store = owner(&path, 2);
     let (handle, runner) = folder.start(&journal.store).await;
     let status = handle.status().into_iter().next().unwrap();
-    assert_eq!((status.state, status.position, status.lag), (State::Running, here(folded), 0));
+    assert_eq!((status.state, status.position, status.lag), (State::Running, reach(folded), 0));
     during(runner, async {
         journal.wander(&mut dice, 60).await;
         caught_up(&handle, journal.end()).await;

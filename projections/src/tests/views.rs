@@ -82,7 +82,7 @@ pub(crate) fn rows(path: &Path) -> Rows {
     let transaction = connection.unchecked_transaction().unwrap();
     let mut all = vec![];
     let owned = Name::ALL.iter().flat_map(|name| name.tables());
-    let cursors = "(SELECT projection, tables, sequence, hash, halted_at FROM cursors)";
+    let cursors = "(SELECT projection, tables, shard, sequence, hash, halted_at FROM cursors NATURAL JOIN sets)";
     for table in owned.copied().chain([cursors]) {
         let mut statement = transaction.prepare(&format!("SELECT * FROM {table}")).unwrap();
         let columns = statement.column_count();

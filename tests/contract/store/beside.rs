@@ -39,6 +39,20 @@ pub async fn large_payloads_stand_in_blobs(home: &Home) {
     assert_eq!(&*store.blob(&references[1]).await.unwrap(), &*large(2));
 }
 
+pub async fn a_blob_is_kept_before_any_commit_refers_to_it(home: &Home) {
+    let store = home.open().await;
+    let blob = Blob::new(large(3).into());
+    let reference = blob.reference;
+    assert!(matches!(store.blob(&reference).await, Err(StoreError::NoBlob(_))));
+    for _ in 0..2 {
+        store.put_blob(blob.clone()).await.unwrap();
+        assert_eq!(&*store.blob(&reference).await.unwrap(), &*large(3));
+    }
+    assert_eq!(store.stats().await.unwrap().blobs, 1);
+    store.erase_blob(&reference).await.unwrap();
+    assert!(matches!(store.blob(&reference).await, Err(StoreError::Erased(_))));
+}
+
 pub async fn an_erased_blob_says_so(home: &Home) {
     let store = home.open().await;
     let stream = stream("a");

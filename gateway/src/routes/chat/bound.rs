@@ -156,7 +156,7 @@ async fn submit(
     // What another request has in flight will be part of the conversation: this one was written without it.
     let command = Command::Submit { run, spec, on_busy: OnBusy::Reject, seen: Some(count) };
     let order = app.order(command, caller.actor, Lane::Data);
-    match app.bus.decide::<Session>(id, order).await? {
+    match app.ask::<Session>(id, order).await? {
         // From here on the work is done whatever becomes of this request.
         Ok(_taken) => match app.observe::<Run>(run).await {
             Ok(observed) => Ok(Step::Follow((run, observed, reader), repeat)),
@@ -279,7 +279,7 @@ async fn answer(
 
 /// Waits until the session has taken the run's end, so that what is compared next is what it has.
 async fn released(app: &App, id: SessionId, run: RunId) -> Result<(), ApiError> {
-    let mut beliefs = app.bus.watch::<Session>(id).await?;
+    let mut beliefs = app.watch::<Session>(id).await?;
     let free = |observed: &Observed<Session>| {
         observed.state.lock.as_ref().is_none_or(|lock| lock.run != run)
     };

@@ -180,7 +180,7 @@ impl Wait {
     async fn beliefs(&mut self) -> Result<&mut watch::Receiver<Observed<Run>>, ApiError> {
         let beliefs = match self.beliefs.take() {
             Some(beliefs) => beliefs,
-            None => self.app.bus.watch::<Run>(self.run).await?,
+            None => self.app.watch::<Run>(self.run).await?,
         };
         Ok(self.beliefs.insert(beliefs))
     }

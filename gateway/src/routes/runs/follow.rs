@@ -272,7 +272,7 @@ impl Follow {
         }
         if self.beliefs.is_none() {
             // A host that has just been asked may already be further than the page that was read: look again.
-            self.beliefs = self.app.bus.watch::<Run>(self.id).await.ok();
+            self.beliefs = self.app.watch::<Run>(self.id).await.ok();
             if self.beliefs.is_some() {
                 return Some(None);
             }

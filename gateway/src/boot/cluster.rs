@@ -1,0 +1,310 @@
+//! A node's part in a cluster: it says that it lives, keeps the leases of what belongs to it, and serves exactly what it
+//! has leases of.
+//!
+//! A partition is taken in this order: its epoch in the store, its tables, its subject on the bus, its agenda; and let
+//! go in the reverse. Each has a task of its own, so that one that waits holds no other up.
+
+use super::journal::Clustered;
+use super::{BootError, Directory};
+use actors::agenda::Agenda;
+use actors::bus::Nats;
+use actors::clock::Clock;
+use actors::cluster::NodeName;
+use actors::cluster::bucket::Bucket;
+use actors::cluster::keeper::{Keeper, Owned, Owns};
+use actors::cluster::member::{Members, Nodes};
+use actors::cluster::place;
+use actors::node::Node;
+use actors::served::{Fences, Served};
+use actors::task;
+use events::id::Partition;
+use events::quantity::Millis;
+use events::record::{Boot, Epoch};
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Store;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The wait before a partition that could not be taken is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How long a partition that was handed over is still listened for: its next owner listens by then, and until somebody
+/// does, whoever asks is told to ask again instead of hearing nothing.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long a stopping node waits for the last lease to be given back, beyond the drain.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
+
+/// What the rest of the node sees of the cluster.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// This node.
+    pub node: NodeName,
+    /// Who lives.
+    pub nodes: watch::Receiver<Arc<Nodes>>,
+    /// What this node has leases of.
+    pub owns: watch::Receiver<Arc<Owns>>,
+}
+
+/// What takes and lets go.
+struct Estate {
+    store: Store,
+    clock: Clock,
+    agenda: Agenda,
+    directory: Arc<Directory>,
+    bus: Nats<Directory>,
+    keeper: Keeper,
+    /// What a hand-over gives to the steps in flight.
+    drain: Millis,
+    served: watch::Sender<Served>,
+}
+
+/// A node's part in a cluster, running.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    members: Members,
+    keeper: Keeper,
+    leaving: watch::Sender<bool>,
+    drain: Millis,
+    tasks: Vec<JoinHandle<()>>,
+    _lock: File,
+}
+
+impl Cluster {
+    /// Joins: from now on partitions are taken as the placement says.
+    pub(super) async fn join(
+        clustered: Clustered,
+        boot: Boot,
+        node: &Node,
+        (directory, bus): (Arc<Directory>, Nats<Directory>),
+        drain: Millis,
+    ) -> Result<(Self, View, watch::Receiver<Served>), BootError> {
+        let Clustered { node: name, nats, servers, lock, former } = clustered;
+        let client = store::jetstream::client(&servers).await?;
+        let bucket = Bucket::new(client, nats.namespace, nats.replicas);
+        let keeper = Keeper::start(bucket.clone(), node.store.clone(), &name, boot);
+        if let Some(former) = former {
+            // Its leases need not be waited for.
+            keeper.silent(former).await;
+        }
+        let members = Members::start(bucket, name.clone(), boot);
+        let (served, serves) = watch::channel(Served::NONE);
+        let (leaving, leaves) = watch::channel(false);
+        let view = View { node: name.clone(), nodes: members.nodes(), owns: keeper.owns() };
+        let estate = Arc::new(Estate {
+            store: node.store.clone(),
+            clock: node.clock.clone(),
+            agenda: node.agenda.clone(),
+            directory,
+            bus,
+            keeper: keeper.clone(),
+            drain,
+            served,
+        });
+        let tasks = vec![
+            task::spawn(
+                task::Kind::Lease,
+                place_all(name, members.nodes(), leaves, keeper.clone()),
+            ),
+            task::spawn(task::Kind::Lease, hand_out(Arc::clone(&estate))),
+            task::spawn(task::Kind::Lease, tell_fences(node.fences.clone(), keeper.clone())),
+        ];
+        let cluster = Self { members, keeper, leaving, drain, tasks, _lock: lock };
+        Ok((cluster, view, serves))
+    }
+
+    /// Lets everything go, in peace, and says so: the next owners begin at once.
+    pub(super) async fn leave(self) {
+        let Self { members, keeper, leaving, drain, tasks, _lock } = self;
+        leaving.send_replace(true);
+        let mut owns = keeper.owns();
+        let bound = Duration::from_millis(drain.0) + LEAVE_MAX;
+        let empty = owns.wait_for(|owns| owns.is_empty());
+        if tokio::time::timeout(bound, empty).await.is_err() {
+            tracing::warn!("some leases are not given back; they end by themselves");
+        }
+        // What still comes is answered until the next owners listen.
+        tokio::time::sleep(LINGER).await;
+        members.leave().await;
+        tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Says what belongs here whenever the set of live nodes changes; nothing, once this node leaves.
+async fn place_all(
+    node: NodeName,
+    mut nodes: watch::Receiver<Arc<Nodes>>,
+    mut leaving: watch::Receiver<bool>,
+    keeper: Keeper,
+) {
+    loop {
+        let live: BTreeSet<NodeName> = nodes.borrow_and_update().keys().cloned().collect();
+        let leaves = *leaving.borrow_and_update();
+        let here = if leaves { BTreeSet::new() } else { place::belonging(&node, &live) };
+        keeper.place(here).await;
+        let lives = tokio::select! {
+            changed = nodes.changed() => changed.is_ok(),
+            changed = leaving.changed() => changed.is_ok(),
+        };
+        if !lives {
+            return;
+        }
+    }
+}
+
+/// Tells the keeper of each other owner that an append met: a good lease then rises above it.
+async fn tell_fences(fences: Fences, keeper: Keeper) {
+    let mut met = fences.watch();
+    let mut told: BTreeMap<Partition, Epoch> = BTreeMap::new();
+    while met.changed().await.is_ok() {
+        let now = met.borrow_and_update().clone();
+        for (partition, epoch) in now {
+            if told.insert(partition, epoch) != Some(epoch) {
+                keeper.met(partition, epoch).await;
+            }
+        }
+    }
+}
+
+/// What one partition's task is told; the horizon, which moves with each heartbeat, is no news to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Duty {
+    Nothing,
+    Serve(Epoch),
+    Drain(Epoch),
+}
+
+impl Duty {
+    fn of(owned: Option<&Owned>) -> Self {
+        match owned {
+            None => Self::Nothing,
+            Some(Owned { epoch, draining: true, .. }) => Self::Drain(*epoch),
+            Some(Owned { epoch, draining: false, .. }) => Self::Serve(*epoch),
+        }
+    }
+}
+
+async fn hand_out(estate: Arc<Estate>) {
+    let mut owns = estate.keeper.owns();
+    let mut duties: BTreeMap<Partition, watch::Sender<Duty>> = BTreeMap::new();
+    for partition in Partition::all() {
+        let (duty, told) = watch::channel(Duty::Nothing);
+        duties.insert(partition, duty);
+        task::spawn(task::Kind::Lease, Arc::clone(&estate).attend(partition, told));
+    }
+    let mut count = 0;
+    loop {
+        let now = Arc::clone(&owns.borrow_and_update());
+        if now.len() != count {
+            count = now.len();
+            tracing::info!(leases = count, "leases_held");
+        }
+        for (partition, duty) in &duties {
+            let wanted = Duty::of(now.get(partition));
+            duty.send_if_modified(|before| std::mem::replace(before, wanted) != wanted);
+        }
+        if owns.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn changed_from_drain(told: &mut watch::Receiver<Duty>) {
+    let _gone = told.wait_for(|duty| !matches!(duty, Duty::Drain(_))).await.is_err();
+}
+
+impl Estate {
+    async fn attend(self: Arc<Self>, partition: Partition, mut told: watch::Receiver<Duty>) {
+        let mut held: Option<Epoch> = None;
+        let mut lingers = false;
+        loop {
+            let duty = *told.borrow_and_update();
+            let mut again = None;
+            match (duty, held) {
+                (Duty::Nothing, None) => {}
+                (Duty::Nothing, Some(_)) => {
+                    self.lose(partition).await;
+                    held = None;
+                }
+                (Duty::Serve(epoch), before) if before.is_none_or(|before| before < epoch) => {
+                    match self.take(partition, epoch).await {
+                        Ok(()) => (held, lingers) = (Some(epoch), false),
+                        Err(error) => {
+                            let (number, error) = (partition.number(), &*error as &dyn Error);
+                            tracing::warn!(partition = number, error, "not taken yet");
+                            again = Some(AGAIN);
+                        }
+                    }
+                }
+                (Duty::Serve(_), _) => {}
+                (Duty::Drain(_), None) => self.keeper.drained(partition).await,
+                (Duty::Drain(_), Some(_)) => {
+                    tokio::select! {
+                        () = self.hand_over(partition) => {
+                            (held, lingers) = (None, true);
+                            self.keeper.drained(partition).await;
+                        }
+                        // The lease is over, or the placement took it back: look again.
+                        () = changed_from_drain(&mut told) => continue,
+                    }
+                }
+            }
+            if lingers {
+                again = Some(LINGER);
+            }
+            let wait = async {
+                match again {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = told.changed() => if changed.is_err() {
+                    return;
+                },
+                () = wait => if std::mem::take(&mut lingers) {
+                    self.bus.leave(partition).await;
+                },
+            }
+        }
+    }
+
+    async fn take(
+        &self,
+        partition: Partition,
+        lease: Epoch,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // The lease's epoch is the new one already; the store counts up by one itself.
+        let owned = self.store.own(partition, Epoch(lease.0.saturating_sub(1))).await?;
+        if owned > lease {
+            self.keeper.met(partition, Epoch(owned.0.saturating_sub(1))).await;
+        }
+        self.directory.serve(partition);
+        self.bus.serve(partition).await?;
+        self.agenda.start([partition]);
+        self.served.send_modify(|served| *served = served.with(partition));
+        Ok(())
+    }
+
+    /// At once: another node may own it already.
+    async fn lose(&self, partition: Partition) {
+        self.served.send_modify(|served| *served = served.without(partition));
+        self.store.release(partition);
+        self.agenda.leave(partition);
+        self.bus.resign(partition);
+        self.directory.lose(partition).await;
+        self.bus.leave(partition).await;
+    }
+
+    /// In peace: what is in flight gets its time, and nothing new comes in.
+    async fn hand_over(&self, partition: Partition) {
+        self.served.send_modify(|served| *served = served.without(partition));
+        self.agenda.leave(partition);
+        self.bus.resign(partition);
+        let deadline = self.clock.now().after(self.drain);
+        self.directory.hand_over(partition, &self.clock, deadline).await;
+        self.store.release(partition);
+    }
+}

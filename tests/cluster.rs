@@ -1,0 +1,151 @@
+//! Several nodes over one journal: whoever is asked, the owner decides; whoever dies, another one goes on.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tests::Node;
+use tests::nats::{Nats, Sync};
+use tests::process::{PATIENCE, answer, json as body, wait_for};
+use tests::sse::Events;
+
+/// Servers, and nodes over them; each node has a folder of its own.
+struct Cluster {
+    nats: Nats,
+    folders: Vec<TempDir>,
+    nodes: Vec<Node>,
+}
+
+impl Cluster {
+    /// So many nodes, each with its share of the partitions.
+    async fn of(nodes: usize) -> Self {
+        let nats = Nats::one(Sync::Always).await;
+        let folders = (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect();
+        let mut cluster = Self { nats, folders, nodes: vec![] };
+        for nth in 0..nodes {
+            let node = cluster.start(nth).await;
+            cluster.nodes.push(node);
+        }
+        cluster.settled().await;
+        cluster
+    }
+
+    async fn start(&self, nth: usize) -> Node {
+        let (urls, monitors) = (self.nats.urls().join(","), self.nats.monitors().join(","));
+        let name = format!("n{nth}");
+        let words = ["--demo", "--nats", &urls, "--nats-monitor", &monitors, "--node", &name];
+        let small =
+            [("PITON_NATS_SHARD_BYTES_MAX", "134217728"), ("PITON_LIMITS_DRAIN_SECONDS", "5")];
+        Node::start(self.folders[nth].path(), &words, &small).await
+    }
+
+    /// Every node sees all the others, and serves what belongs to it.
+    async fn settled(&self) {
+        for node in &self.nodes {
+            wait_for("every node has its share", || async {
+                let (_, list) = node.get("/v1/nodes").await;
+                let (ready, _) = node.get("/health/ready").await;
+                (list["count"] == self.nodes.len() && ready == 200).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// Node 0 is asked for a run that it owns itself: new roots live where they are asked for.
+    async fn run_of_first(&self, input: &str) -> String {
+        self.nodes[0].start_run(&json!({ "input": input })).await
+    }
+}
+
+async fn chat(node: &Node, session: &str, messages: &Value) -> (u16, Value) {
+    let request =
+        node.ask(Method::POST, "/v1/chat/completions").header("x-piton-session-id", session);
+    let request = request.timeout(PATIENCE);
+    answer(body(request, &json!({"model": "demo", "messages": messages}))).await
+}
+
+fn said(role: &str, text: &str) -> Value {
+    json!({"role": role, "content": text})
+}
+
+#[tokio::test]
+async fn a_run_is_found_tailed_and_stopped_through_any_node() {
+    let cluster = Cluster::of(3).await;
+    let [first, second, third] = &cluster.nodes[..] else { panic!() };
+    let run = cluster.run_of_first("slow 400").await;
+    let path = format!("/v1/runs/{run}");
+    assert_eq!(second.get(&path).await.0, 200, "right after the 202");
+    let mut events = Events::open(third.ask(Method::GET, &format!("{path}/events"))).await;
+    assert_eq!(events.next().await.unwrap().name, "run.queued");
+    let (status, stopped) = third.post(&format!("{path}/stop"), &json!({})).await;
+    assert!(status < 300, "{stopped}");
+    let ended = second.ended(&run).await;
+    assert_eq!(ended["outcome"], "cancelled");
+    let names: Vec<String> = events.rest().await.into_iter().map(|event| event.name).collect();
+    assert_eq!(names.last().map(String::as_str), Some("run.cancelled"), "{names:?}");
+    // The journal is the same wherever it is read.
+    assert_eq!(first.events(&run).await, third.events(&run).await);
+}
+
+#[tokio::test]
+async fn a_session_goes_on_through_another_node() {
+    let cluster = Cluster::of(2).await;
+    let [first, second] = &cluster.nodes[..] else { panic!() };
+    let (status, answered) = chat(first, "talk", &json!([said("user", "hello")])).await;
+    assert_eq!(status, 200, "{answered}");
+    let told = answered["choices"][0]["message"]["content"].as_str().unwrap();
+    let whole = json!([said("user", "hello"), said("assistant", told), said("user", "and now?")]);
+    let (status, again) = chat(second, "talk", &whole).await;
+    assert_eq!(status, 200, "{again}");
+    let (status, other) = chat(first, "talk", &json!([said("user", "something else")])).await;
+    assert_eq!((status, &other["error"]["code"]), (409, &json!("history_mismatch")));
+}
+
+#[tokio::test]
+async fn what_a_killed_node_left_open_is_ended_by_another_without_a_command() {
+    let mut cluster = Cluster::of(2).await;
+    let run = cluster.run_of_first("slow 200").await;
+    let path = format!("/v1/runs/{run}/events");
+    let mut events = Events::open(cluster.nodes[1].ask(Method::GET, &path)).await;
+    while events.next().await.unwrap().name != "model.asked" {}
+    cluster.nodes[0].kill();
+    // Nobody asks for anything: the reader only listens.
+    let names: Vec<String> = events.rest().await.into_iter().map(|event| event.name).collect();
+    for name in ["model.unknown", "message.discarded", "run.completed"] {
+        assert!(names.iter().any(|one| one == name), "{name} in {names:?}");
+    }
+    let ended = cluster.nodes[1].ended(&run).await;
+    assert_eq!((&ended["outcome"], &ended["model_calls"]), (&json!("completed"), &json!(2)));
+}
+
+#[tokio::test]
+async fn a_node_that_stops_hands_over_and_no_request_fails() {
+    let mut cluster = Cluster::of(2).await;
+    for turn in 0..4 {
+        let asked = json!([said("user", &format!("turn {turn}"))]);
+        let name = format!("s{turn}");
+        assert_eq!(chat(&cluster.nodes[1], &name, &asked).await.0, 200);
+    }
+    let mut leaving = cluster.nodes.remove(0);
+    let staying = &cluster.nodes[0];
+    let asks = async {
+        let mut answered = 0;
+        loop {
+            let name = format!("new-{answered}");
+            let (status, got) = chat(staying, &name, &json!([said("user", "hello")])).await;
+            assert_eq!(status, 200, "{got}");
+            answered += 1;
+            let (_, list) = staying.get("/v1/nodes").await;
+            if list["count"] == 1 && staying.get("/health/ready").await.0 == 200 {
+                return answered;
+            }
+        }
+    };
+    let (status, answered) = tokio::join!(leaving.stop(), asks);
+    assert!(status.success(), "{}", leaving.log());
+    assert!(answered > 0);
+    // What the other node owned is served here, with its past.
+    let (_, list) = staying.get("/v1/nodes").await;
+    assert_eq!(list["data"][0]["serves"], 64);
+    let (status, other) = chat(staying, "s0", &json!([said("user", "another past")])).await;
+    assert_eq!((status, &other["error"]["code"]), (409, &json!("history_mismatch")));
+}
