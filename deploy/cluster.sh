@@ -27,8 +27,9 @@ apart() {
 # Nodes first, so that they can hand their partitions over; what is not gone after a while is killed.
 stop() {
     trap - EXIT
-    trap '' INT TERM
-    echo "stopping"
+    # Also when the terminal has gone, and nobody reads what is said here.
+    trap '' INT TERM HUP PIPE
+    echo "stopping" || true
     local pid
     [ ${#nodes[@]} = 0 ] || kill "${nodes[@]}" 2>/dev/null || true
     for pid in "${nodes[@]}" "${servers[@]}"; do
@@ -44,6 +45,7 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+trap 'exit 129' HUP
 
 secret() { printf 'n%s' "$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"; }
 # Nine ports that were free a moment ago; all are held until the last is known.

@@ -1,5 +1,6 @@
 //! The configurations of `deploy/nats`, as an operator starts them: valid, enough for a node, and too little for harm.
 
+mod local;
 mod node;
 mod outside;
 mod three;
