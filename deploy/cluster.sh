@@ -24,22 +24,22 @@ apart() {
     set +m
     disown
 }
-# Nodes first, so that they can hand their partitions over; what is not gone after a while is killed.
+# finish TENTHS PID...: asks them to end, waits that long for all, and kills what is left: nothing of it is kept anyway.
+finish() {
+    local tenths=$1
+    shift
+    kill "$@" 2>/dev/null || true
+    while [ $((tenths--)) -gt 0 ] && kill -0 "$@" 2>/dev/null; do sleep 0.1; done
+    kill -9 "$@" 2>/dev/null || true
+}
+# Nodes first, so that they still have their servers.
 stop() {
     trap - EXIT
     # Also when the terminal has gone, and nobody reads what is said here.
     trap '' INT TERM HUP PIPE
     echo "stopping" || true
-    local pid
-    [ ${#nodes[@]} = 0 ] || kill "${nodes[@]}" 2>/dev/null || true
-    for pid in "${nodes[@]}" "${servers[@]}"; do
-        [ "$pid" != "${servers[0]}" ] || kill "${servers[@]}" 2>/dev/null || true
-        for _ in $(seq 300); do
-            kill -0 "$pid" 2>/dev/null || break
-            sleep 0.1
-        done
-        kill -9 "$pid" 2>/dev/null || true
-    done
+    finish 50 "${nodes[@]}"
+    finish 30 "${servers[@]}"
     rm -rf "$data"
 }
 trap stop EXIT
