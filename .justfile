@@ -40,6 +40,10 @@ doc:
 end-to-end:
     tests/end-to-end.sh
 
+# Start three NATS servers and three nodes on loopback, and say how to use them. Ctrl-C stops all of it.
+cluster:
+    deploy/cluster.sh
+
 # Measure the figures; JSON, ratios within one run.
 bench:
     cargo bench --locked -p tests

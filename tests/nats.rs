@@ -6,6 +6,7 @@
 use crate::process::{client, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,7 +33,9 @@ struct Ports {
 #[derive(Debug)]
 struct Server {
     name: String,
-    config: PathBuf,
+    arguments: Vec<OsString>,
+    /// Its whole environment.
+    variables: Vec<(OsString, OsString)>,
     log: PathBuf,
     ports: Ports,
     child: Option<Child>,
@@ -75,8 +78,18 @@ impl Nats {
 
     /// `count` servers with more lines of configuration, ready.
     pub async fn start(count: usize, sync: Sync, more: &str) -> Self {
+        Self::come_up(|| Self::prepare(count, sync, more)).await
+    }
+
+    /// `count` servers as an operator starts them, ready: from a file of `deploy/nats`, with these variables and what is
+    /// each server's own: its name, its folder, its addresses.
+    pub async fn deployed(count: usize, file: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::come_up(|| Self::prepare_deployed(count, file, variables)).await
+    }
+
+    async fn come_up(prepare: impl Fn() -> Self) -> Self {
         for _ in 0..STARTS_MAX {
-            let mut nats = Self::prepare(count, sync, more);
+            let mut nats = prepare();
             nats.servers.iter_mut().for_each(Server::spawn);
             if nats.ready_or_taken().await {
                 return nats;
@@ -114,7 +127,35 @@ impl Nats {
             let config = folder.path().join(format!("{name}.conf"));
             std::fs::write(&config, text).expect("a configuration");
             let log = folder.path().join(format!("{name}.log"));
-            Server { name, config, log, ports: *ports, child: None }
+            let arguments = vec!["-c".into(), config.into()];
+            Server { name, arguments, variables: vec![], log, ports: *ports, child: None }
+        };
+        let servers = ports.iter().enumerate().map(server).collect();
+        Self { servers, folder }
+    }
+
+    fn prepare_deployed(count: usize, file: &Path, variables: &[(&str, &str)]) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let ports = free_ports(count);
+        let routes: Vec<String> =
+            ports.iter().map(|ports| format!("nats://127.0.0.1:{}", ports.cluster)).collect();
+        let server = |(nth, ports): (usize, &Ports)| {
+            // As the files call their three machines.
+            let name = format!("n{}", nth + 1);
+            let (client, monitor) = (ports.client.to_string(), ports.monitor.to_string());
+            let mut arguments: Vec<OsString> = vec!["-c".into(), file.into()];
+            arguments
+                .extend(["-a", "127.0.0.1", "-p", &client, "-m", &monitor].map(OsString::from));
+            if count > 1 {
+                let (listen, routes) = (&routes[nth], routes.join(","));
+                arguments.extend(["--cluster_listen", listen, "--routes", &routes].map(Into::into));
+            }
+            let given = variables.iter().map(|(name, value)| (name.into(), value.into()));
+            let mut variables: Vec<(OsString, OsString)> = given.collect();
+            variables.push(("NATS_NAME".into(), name.clone().into()));
+            variables.push(("NATS_STORE".into(), folder.path().join(&name).into()));
+            let log = folder.path().join(format!("{name}.log"));
+            Server { name, arguments, variables, log, ports: *ports, child: None }
         };
         let servers = ports.iter().enumerate().map(server).collect();
         Self { servers, folder }
@@ -239,6 +280,11 @@ impl Nats {
         self.servers[nth].signal(Signal::CONT);
     }
 
+    /// SIGHUP: it reads its configuration again.
+    pub fn reload(&self, nth: usize) {
+        self.servers[nth].signal(Signal::HUP);
+    }
+
     /// Starts a server again on the same files and ports, after killing it if it runs; waits until it is ready.
     pub async fn restart(&mut self, nth: usize) {
         self.restart_unready(nth);
@@ -257,7 +303,7 @@ impl Server {
         let log =
             std::fs::File::options().create(true).append(true).open(&self.log).expect("a log");
         let mut command = Command::new(binary());
-        command.arg("-c").arg(&self.config).env_clear();
+        command.args(&self.arguments).env_clear().envs(self.variables.iter().cloned());
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
         self.child = Some(command.spawn().expect("nats-server starts"));
     }

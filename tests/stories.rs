@@ -10,6 +10,7 @@ mod disk_full;
 mod hosts;
 mod kill_loop;
 mod leases;
+mod nats_deploy;
 mod nats_servers;
 mod node_story;
 mod outage;
