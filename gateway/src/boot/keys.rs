@@ -32,7 +32,7 @@ pub enum KeysError {
 }
 
 /// Tells the verifier every key that was issued and not revoked: from the read model as far as it has got in each
-/// shard, and from the log of every shard for the rest. Says how far it has read in each, for [`keep`].
+/// shard, and from the log of every shard for the rest. Says how far it has read in each, for whoever goes on from there.
 ///
 /// # Errors
 ///
