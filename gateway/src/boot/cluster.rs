@@ -9,11 +9,10 @@ use super::{BootError, Directory};
 use actors::agenda::Agenda;
 use actors::bus::Nats;
 use actors::clock::Clock;
-use actors::cluster::NodeName;
-use actors::cluster::bucket::Bucket;
+use actors::cluster::bucket::{Bucket, uptime};
 use actors::cluster::keeper::{Keeper, Owned, Owns};
 use actors::cluster::member::{Members, Nodes};
-use actors::cluster::place;
+use actors::cluster::{NodeName, Uptime, place};
 use actors::node::Node;
 use actors::served::{Fences, Served};
 use actors::task;
@@ -34,6 +33,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How long a partition that was handed over is still listened for: its next owner listens by then, and until somebody
 /// does, whoever asks is told to ask again instead of hearing nothing.
 const LINGER: Duration = Duration::from_secs(2);
+/// How often at most it is said how many leases are held.
+const TELL_EVERY: Millis = Millis(1_000);
 /// How long a stopping node waits for the last lease to be given back, beyond the drain.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
 
@@ -194,12 +195,14 @@ async fn hand_out(estate: Arc<Estate>) {
         duties.insert(partition, duty);
         task::spawn(task::Kind::Lease, Arc::clone(&estate).attend(partition, told));
     }
-    let mut count = 0;
+    let (mut told, mut tell_from) = (0, Uptime::default());
     loop {
         let now = Arc::clone(&owns.borrow_and_update());
-        if now.len() != count {
-            count = now.len();
-            tracing::info!(leases = count, "leases_held");
+        // A heartbeat is a change, so the last word comes soon; each step of a move by itself is no news.
+        if now.len() != told && uptime() >= tell_from {
+            told = now.len();
+            tell_from = uptime().after(TELL_EVERY);
+            tracing::info!(leases = told, "leases_held");
         }
         for (partition, duty) in &duties {
             let wanted = Duty::of(now.get(partition));
