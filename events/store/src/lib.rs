@@ -56,6 +56,7 @@ mod spill;
 mod sqlite;
 mod store;
 pub mod verify;
+mod wakes;
 
 pub use contract::{Append, Appended, Blob, Due, Malformed, Outage, Stats};
 pub use error::{Corrupt, OpenError, StoreError};

@@ -2,7 +2,8 @@
 
 use crate::follow::{PAGE_BYTES, PAGE_COMMITS};
 use crate::slot::{Candidate, Verdict};
-use crate::{Appended, Blob, Due, FollowError, Malformed, Snapshot, Stats, StoreError, slot};
+use crate::wakes::Wakes;
+use crate::{Appended, Blob, Due, FollowError, Malformed, Snapshot, Stats, StoreError};
 use events::journal::{genesis, rolling};
 use events::record::{
     BlobRef, Boot, Commit, CommitId, Epoch, Hash, JournalId, Position, Recorded, Shard, StreamKey,
@@ -11,7 +12,6 @@ use events::record::{
 use events::{id::Partition, quantity::Instant};
 use std::{
     collections::BTreeMap,
-    ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
@@ -19,7 +19,6 @@ use tokio::sync::watch;
 #[derive(Debug)]
 struct Head {
     tail: Tail,
-    wake: Option<i64>,
     /// Sequences of the stream's commits, oldest first.
     commits: Vec<u64>,
 }
@@ -36,8 +35,7 @@ struct Log {
     commits: Vec<Stored>,
     heads: BTreeMap<StreamKey, Head>,
     ids: BTreeMap<CommitId, u64>,
-    /// By partition, stored wake and the stream's text, as the file's index is.
-    due: BTreeMap<(Partition, i64, String), StreamKey>,
+    wakes: Wakes,
     /// None is an erased one.
     blobs: BTreeMap<Hash, Option<Arc<[u8]>>>,
     snapshots: BTreeMap<StreamKey, (Snapshot, Hash)>,
@@ -100,22 +98,11 @@ impl Log {
             let body = self.blobs.entry(blob.reference.hash).or_default();
             *body = Some(blob.bytes);
         }
-        let partition = candidate.stream.partition();
-        let head = self.heads.entry(candidate.stream.clone()).or_insert_with(|| Head {
-            tail,
-            wake: None,
-            commits: vec![],
-        });
-        if let Some(wake) = head.wake {
-            self.due.remove(&(partition, wake, candidate.stream.to_string()));
-        }
+        self.wakes.set(&candidate.stream, candidate.wake);
+        let head =
+            self.heads.entry(candidate.stream).or_insert_with(|| Head { tail, commits: vec![] });
         head.tail = tail;
-        head.wake = candidate.wake;
         head.commits.push(sequence);
-        if let Some(wake) = candidate.wake {
-            let text = candidate.stream.to_string();
-            self.due.insert((partition, wake, text), candidate.stream);
-        }
         let hash = candidate.frame.hash;
         let recorded = Recorded { position: position(sequence), hash, commit };
         self.commits.push(Stored { recorded, bytes: candidate.frame.bytes.len() });
@@ -224,30 +211,11 @@ impl Memory {
         page: usize,
         after: Option<&Due>,
     ) -> Vec<Due> {
-        let log = self.log();
-        let floor = match after {
-            None => Bound::Included((partition, 0, String::new())),
-            Some(due) => match slot::stored_wake(due.wake) {
-                None => return vec![],
-                Some(wake) => Bound::Excluded((partition, wake, due.stream.to_string())),
-            },
-        };
-        let from = log.due.range((floor, Bound::Unbounded));
-        let mine = from.take_while(|((owner, wake, _), _)| {
-            *owner == partition && (*wake == 0 || *wake <= before.0)
-        });
-        let due = mine.map(|((_, wake, _), stream)| Due {
-            stream: stream.clone(),
-            wake: slot::wake(Some(*wake)),
-        });
-        due.take(page).collect()
+        self.log().wakes.due(partition, before, page, after)
     }
 
     pub(crate) fn next_wake(&self, partition: Partition, after: Instant) -> Option<Instant> {
-        let log = self.log();
-        let floor = (partition, after.0.max(0).saturating_add(1), String::new());
-        let ((owner, wake, _), _) = log.due.range(floor..).next()?;
-        (*owner == partition).then_some(Instant(*wake))
+        self.log().wakes.next(partition, after)
     }
 
     pub(crate) fn page(&self, after: u64) -> Result<Vec<Recorded>, FollowError> {

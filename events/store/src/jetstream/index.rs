@@ -2,13 +2,13 @@
 //! the hash over the order. Folded from the headers of the shard's own messages, in order; it can be thrown away.
 
 use super::message::Columns;
-use crate::{Due, slot};
+use crate::Due;
+use crate::wakes::Wakes;
 use events::id::Partition;
 use events::journal::rolling;
 use events::quantity::Instant;
-use events::record::{Epoch, Hash, StreamKey};
+use events::record::{Epoch, Hash};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 /// A message came out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +25,7 @@ pub(super) struct Index {
     pub(super) rolling: Hash,
     pub(super) entries: u64,
     pub(super) streams: u64,
-    /// By partition, stored wake and the stream's text, as the file's index is.
-    due: BTreeMap<(Partition, i64, String), StreamKey>,
-    wakes: BTreeMap<StreamKey, i64>,
+    wakes: Wakes,
     epochs: BTreeMap<Partition, Epoch>,
 }
 
@@ -51,13 +49,7 @@ impl Index {
         }
         let seen = self.epochs.entry(partition).or_default();
         *seen = (*seen).max(*epoch);
-        if let Some(before) = self.wakes.remove(stream) {
-            self.due.remove(&(partition, before, stream.to_string()));
-        }
-        if let Some(wake) = wake {
-            self.wakes.insert(stream.clone(), *wake);
-            self.due.insert((partition, *wake, stream.to_string()), stream.clone());
-        }
+        self.wakes.set(stream, *wake);
         Ok(())
     }
 
@@ -73,35 +65,18 @@ impl Index {
         page: usize,
         after: Option<&Due>,
     ) -> Vec<Due> {
-        let floor = match after {
-            None => Bound::Included((partition, 0, String::new())),
-            Some(due) => match slot::stored_wake(due.wake) {
-                None => return vec![],
-                Some(wake) => Bound::Excluded((partition, wake, due.stream.to_string())),
-            },
-        };
-        let from = self.due.range((floor, Bound::Unbounded));
-        let mine = from.take_while(|((owner, wake, _), _)| {
-            *owner == partition && (*wake == 0 || *wake <= before.0)
-        });
-        let due = mine.map(|((_, wake, _), stream)| Due {
-            stream: stream.clone(),
-            wake: slot::wake(Some(*wake)),
-        });
-        due.take(page).collect()
+        self.wakes.due(partition, before, page, after)
     }
 
     pub(super) fn next_wake(&self, partition: Partition, after: Instant) -> Option<Instant> {
-        let floor = (partition, after.0.max(0).saturating_add(1), String::new());
-        let ((owner, wake, _), _) = self.due.range(floor..).next()?;
-        (*owner == partition).then_some(Instant(*wake))
+        self.wakes.next(partition, after)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::record::{Boot, CommitId, StreamKind, Version};
+    use events::record::{Boot, CommitId, StreamKey, StreamKind, Version};
 
     fn columns(name: &str, first: u64, epoch: u64, wake: Option<i64>) -> Columns {
         Columns {
@@ -131,7 +106,6 @@ mod tests {
         assert_eq!((index.rolling, index.sequence), (rolling, 2));
         assert_eq!(index.fold(3, &columns("a", 5, 3, None)), Ok(()));
         assert_eq!(index.next_wake(partition, Instant(0)), None);
-        assert!(index.wakes.is_empty() && index.due.is_empty());
     }
 
     #[test]
