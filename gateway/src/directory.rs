@@ -72,11 +72,13 @@ impl Directory {
         tracing::debug!(partition = partition.number(), ?runs, ?sessions, ?keys, "at rest");
     }
 
-    /// Ends the hosts of a partition at once.
+    /// Ends the hosts of a partition at once, and their effects: no kind waits for another's to be gone.
     pub async fn lose(&self, partition: Partition) {
-        self.sessions.lose(partition).await;
-        self.runs.lose(partition).await;
-        self.keys.lose(partition).await;
+        tokio::join!(
+            self.runs.lose(partition),
+            self.sessions.lose(partition),
+            self.keys.lose(partition)
+        );
     }
 }
 

@@ -214,6 +214,10 @@ async fn hand_out(estate: Arc<Estate>) {
     }
 }
 
+fn not_taken(partition: Partition, error: &(dyn Error + 'static)) {
+    tracing::warn!(partition = partition.number(), error, "not taken yet");
+}
+
 async fn changed_from_drain(told: &mut watch::Receiver<Duty>) {
     let _gone = told.wait_for(|duty| !matches!(duty, Duty::Drain(_))).await.is_err();
 }
@@ -235,8 +239,10 @@ impl Estate {
                     match self.take(partition, epoch).await {
                         Ok(()) => (held, lingers) = (Some(epoch), false),
                         Err(error) => {
-                            let (number, error) = (partition.number(), &*error as &dyn Error);
-                            tracing::warn!(partition = number, error, "not taken yet");
+                            not_taken(partition, &*error);
+                            // What was taken of it, or it would be served under a lease that may end meanwhile.
+                            self.lose(partition).await;
+                            held = None;
                             again = Some(AGAIN);
                         }
                     }
