@@ -250,6 +250,11 @@ impl Nats {
         self.servers.iter().map(url).collect()
     }
 
+    /// The process of a server that runs.
+    pub fn pid(&self, nth: usize) -> u32 {
+        self.servers[nth].child.as_ref().expect("a server that runs").id()
+    }
+
     /// What a server has logged.
     pub fn log(&self, nth: usize) -> String {
         std::fs::read_to_string(&self.servers[nth].log).unwrap_or_default()
