@@ -64,12 +64,19 @@ pub enum Part {
     ToolCall(ToolCall),
     /// The answer to one.
     ToolResult(ToolResult),
-    /// Reasoning that must be replayed unchanged to the same family, endpoint, profile and model.
+    /// What the model must get back unchanged, from the same family, endpoint, profile and model only.
+    ///
+    /// A signature that belongs to another part (a tool call, a text) is a reasoning part of its own with an empty
+    /// text, right before the part it belongs to. So is a block that nobody but its own family can read.
     Reasoning {
-        /// What may be shown.
+        /// What may be shown; empty where nothing may.
         text: String,
         /// Who may see it again; dropped when any of it differs.
         seal: Seal,
+        /// The family's own JSON, byte for byte as it came, for the families that sign it. It is text here, because
+        /// a parsed number or a sorted key would break the signature.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        sealed: Option<String>,
     },
     /// The model's refusal.
     Refusal {
@@ -252,6 +259,31 @@ mod tests {
             r#"{"role":"assistant","parts":[{"type":"text","text":"so"},{"type":"tool_call","id":"call_1","name":"clock_now","arguments":"{}"}]}"#
         );
         assert_eq!(call().body().message(), Ok(call()));
+    }
+
+    #[test]
+    fn a_sealed_block_is_kept_byte_for_byte_and_costs_no_byte_where_there_is_none() {
+        let block = r#"{ "signature":"s","n":1.0e2,"a":0 }"#;
+        let seal = Seal {
+            family: "f".into(),
+            endpoint: "e".into(),
+            profile: String::new(),
+            model: "m".into(),
+        };
+        let thought = |sealed: Option<&str>| Message {
+            role: Role::Assistant,
+            name: None,
+            parts: vec![Part::Reasoning {
+                text: "t".into(),
+                seal: seal.clone(),
+                sealed: sealed.map(str::to_owned),
+            }],
+        };
+        assert_eq!(thought(Some(block)).body().message(), Ok(thought(Some(block))));
+        assert_eq!(
+            thought(None).body().json().as_str(),
+            r#"{"role":"assistant","parts":[{"type":"reasoning","text":"t","seal":{"family":"f","endpoint":"e","profile":"","model":"m"}}]}"#
+        );
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! A quirk is a fact of one provider's wire, looked up in the registry's table; no code asks for a provider by name.
 
+use crate::family::Family;
 use crate::secret::Secret;
+use events::message::Seal;
 use std::fmt;
 use std::time::Duration;
 use url::Url;
@@ -17,7 +19,9 @@ pub const TOTAL: Duration = Duration::from_secs(600);
 pub struct Endpoint {
     /// Provider id: a label, and part of the seal of reasoning.
     pub provider: String,
-    /// Base address; `/chat/completions` is put behind its path.
+    /// What is spoken there.
+    pub family: Family,
+    /// Base address; the family's own path is put behind it.
     pub base_url: Url,
     /// The key, where one is needed.
     pub key: Option<Secret>,
@@ -36,10 +40,27 @@ pub struct Endpoint {
 impl Endpoint {
     /// An endpoint with the usual deadlines, no headers and the only profile.
     #[must_use]
-    pub fn new(provider: &str, base_url: Url, key: Option<Secret>, quirks: Quirks) -> Self {
+    pub fn new(
+        provider: &str,
+        family: Family,
+        base_url: Url,
+        key: Option<Secret>,
+        quirks: Quirks,
+    ) -> Self {
         let (profile, headers) = (String::new(), Vec::new());
         let provider = provider.to_owned();
-        Self { provider, base_url, key, profile, headers, idle: IDLE, total: TOTAL, quirks }
+        Self { provider, family, base_url, key, profile, headers, idle: IDLE, total: TOTAL, quirks }
+    }
+
+    /// Whom the reasoning of a model here belongs to.
+    #[must_use]
+    pub fn seal(&self, model: &str) -> Seal {
+        Seal {
+            family: self.family.name().to_owned(),
+            endpoint: self.base_url.as_str().to_owned(),
+            profile: self.profile.clone(),
+            model: model.to_owned(),
+        }
     }
 
     /// The address of a path below the base, with one slash between them. The query of the base is kept: some
@@ -56,6 +77,7 @@ impl fmt::Debug for Endpoint {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Endpoint")
             .field("provider", &self.provider)
+            .field("family", &self.family)
             .field("host", &self.base_url.host_str())
             .field("path", &self.base_url.path())
             .field("key", &self.key)
@@ -68,7 +90,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What a provider of the OpenAI chat family does in its own way.
+/// What a provider does in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quirks {
     /// How the bound on output is spelled.
@@ -151,7 +173,8 @@ mod tests {
 
     #[track_caller]
     fn check(base: &str, then: &str) {
-        let endpoint = Endpoint::new("p", base.parse().unwrap(), None, Quirks::STANDARD);
+        let endpoint =
+            Endpoint::new("p", Family::OpenaiChat, base.parse().unwrap(), None, Quirks::STANDARD);
         assert_eq!(endpoint.url("chat/completions").as_str(), then);
     }
 
@@ -167,7 +190,7 @@ mod tests {
     fn an_endpoint_prints_without_its_secrets() {
         let key = Some(Secret::new("topsecret".to_owned()));
         let base = "https://a.b/v1?sig=topsecret".parse().unwrap();
-        let mut endpoint = Endpoint::new("p", base, key, Quirks::STANDARD);
+        let mut endpoint = Endpoint::new("p", Family::OpenaiChat, base, key, Quirks::STANDARD);
         endpoint.headers.push(("x-token".into(), "topsecret".into()));
         let shown = format!("{endpoint:?}");
         assert!(!shown.contains("topsecret") && shown.contains("x-token"), "{shown}");

@@ -5,17 +5,21 @@
 //! choice of provider happens here (`events::model_call` rules them), it reads no clock of the day, no environment
 //! and no file, and it knows no actor.
 //!
-//! Reading order: [`endpoint`] and [`registry`] (where a call goes), [`delta`] (what it yields), [`openai_chat`] (the
-//! wire, pure), [`sse`], [`class`] (what went wrong), [`transport`] (the only socket), [`pricing`], [`metric`].
+//! Reading order: [`endpoint`] and [`registry`] (where a call goes), [`delta`] (what it yields), [`family`] (what is
+//! spoken there, pure), [`encode`] and [`decode`] (what the families share), a module for each family, [`sse`],
+//! [`class`] (what went wrong), [`transport`] (the only socket), [`pricing`], [`metric`].
 
 #![warn(missing_docs)]
 
 pub mod class;
 mod decimal;
+pub mod decode;
 pub mod delta;
+pub mod encode;
 pub mod endpoint;
+pub mod family;
 pub mod metric;
-pub mod openai_chat;
+mod openai_chat;
 pub mod pricing;
 pub mod registry;
 mod secret;
@@ -25,7 +29,7 @@ pub mod transport;
 pub use class::{Charge, Class, Failure};
 pub use delta::{Answer, Delta, Stop};
 pub use endpoint::{Endpoint, Quirks};
-pub use openai_chat::Mode;
+pub use family::{Family, Mode};
 pub use secret::Secret;
 pub use transport::{Client, ClientError};
 

@@ -2,11 +2,9 @@
 //! missing this lane says that it did not run; the hand-written shapes of the other tests always run.
 
 use crate::class::{Failure, Reply, classify, classify_inside};
+use crate::decode::{Fault, shredder};
 use crate::delta::{Answer, Stop};
-use crate::endpoint::{Endpoint, Quirks};
-use crate::openai_chat::decode::{Decoder, Fault, Progress};
-use crate::sse::Parser;
-use bytes::Bytes;
+use crate::family::Family;
 use events::message::Part;
 use events::model_call::Class;
 use events::quantity::{MicroUsd, Millis};
@@ -44,28 +42,17 @@ fn responses(name: &str) -> Option<Vec<Response>> {
 }
 
 /// Reads a stream in pieces of one size.
-fn read(body: &str, size: usize) -> Result<Answer, Fault> {
-    let (mut parser, mut decoder, mut events) =
-        (Parser::default(), Decoder::new(Bytes::new()), Vec::new());
-    let endpoint = Endpoint::new("test", "http://h/v1".parse().unwrap(), None, Quirks::STANDARD);
-    for piece in body.as_bytes().chunks(size) {
-        parser.feed(piece, &mut events).unwrap();
-    }
-    parser.finish(&mut events).unwrap();
-    for event in events {
-        if decoder.event(&event, &mut |_| ())? == Progress::Done {
-            break;
-        }
-    }
-    decoder.finish(&endpoint, "m", None, &mut |_| ())
+fn read(family: Family, body: &str, size: usize) -> Result<Answer, Fault> {
+    let pieces: Vec<&[u8]> = body.as_bytes().chunks(size).collect();
+    shredder::read(family, &pieces).result
 }
 
-fn answers(name: &str) -> Vec<Answer> {
+fn answers(family: Family, name: &str) -> Vec<Answer> {
     let read = |response: Response| {
-        let whole = read(&response.body, usize::MAX).unwrap();
+        let whole = read(family, &response.body, usize::MAX).unwrap();
         for size in [1, 2, 3, 7, 61, 1_021] {
             assert_eq!(
-                read(&response.body, size).unwrap(),
+                read(family, &response.body, size).unwrap(),
                 whole,
                 "{name}, {size} bytes at a time"
             );
@@ -104,7 +91,7 @@ fn failures(name: &str) -> Vec<Failure> {
 
 #[test]
 fn openai_parallel_tools() {
-    let answers = answers("07-openai-chat-parallel-tools-stream.json");
+    let answers = answers(Family::OpenaiChat, "07-openai-chat-parallel-tools-stream.json");
     let Some(first) = answers.first() else { return };
     assert_eq!(calls(first), [("alpha", r#"{"value": "red"}"#), ("beta", r#"{"value": "blue"}"#)]);
     assert_eq!(first.stop, Stop::ToolCalls);
@@ -113,7 +100,7 @@ fn openai_parallel_tools() {
 
 #[test]
 fn openrouter_reasoning_and_cost() {
-    for answer in answers("22-openrouter-reasoning-details-tools-stream.json") {
+    for answer in answers(Family::OpenaiChat, "22-openrouter-reasoning-details-tools-stream.json") {
         let calls = calls(&answer);
         assert_eq!(calls.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["alpha", "beta"]);
         assert!(
@@ -129,7 +116,7 @@ fn openrouter_reasoning_and_cost() {
 
 #[test]
 fn deepseek_tools_and_cache_hits() {
-    for answer in answers("23-deepseek-tools-stream.json") {
+    for answer in answers(Family::OpenaiChat, "23-deepseek-tools-stream.json") {
         assert_eq!(calls(&answer), [("lookup_harbor_label", "{}"), ("lookup_orchard_label", "{}")]);
         assert!(answer.usage.cached_input.is_some(), "{:?}", answer.usage);
     }
@@ -138,7 +125,8 @@ fn deepseek_tools_and_cache_hits() {
 #[test]
 fn openrouter_error_inside_a_stream() {
     for response in responses("21-openrouter-inline-stream-error.json").unwrap_or_default() {
-        let Err(Fault::Reported { error, began }) = read(&response.body, 7) else {
+        let Err(Fault::Reported { error, began }) = read(Family::OpenaiChat, &response.body, 7)
+        else {
             panic!("not an error")
         };
         let reply = Reply { status: 200, headers: &response.headers, body: b"", now: None };
@@ -181,12 +169,12 @@ fn refusals_have_their_class_and_hint() {
 fn every_prefix_of_a_recorded_stream_is_truncated_or_whole() {
     for name in ["07-openai-chat-parallel-tools-stream.json", "23-deepseek-tools-stream.json"] {
         for response in responses(name).unwrap_or_default() {
-            let whole = read(&response.body, usize::MAX).unwrap();
+            let whole = read(Family::OpenaiChat, &response.body, usize::MAX).unwrap();
             for end in (0..response.body.len()).filter(|end| response.body.is_char_boundary(*end)) {
                 let kept = response.body.get(..end).unwrap();
-                match read(kept, 4_096) {
+                match read(Family::OpenaiChat, kept, 4_096) {
                     Ok(answer) => assert_eq!(answer.message, whole.message, "{name} at {end}"),
-                    Err(Fault::Truncated | Fault::NotJson(_)) => {}
+                    Err(Fault::Truncated) => {}
                     Err(other) => panic!("{name} at {end}: {other}"),
                 }
             }

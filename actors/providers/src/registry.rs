@@ -6,6 +6,7 @@
 mod table;
 
 use crate::endpoint::{Endpoint, Quirks};
+use crate::family::Family;
 use crate::secret::Secret;
 use url::Url;
 
@@ -16,13 +17,15 @@ const NEAR_TWICE_CHARS_MIN: usize = 9;
 /// The longest name that is compared; no provider's has more than 20.
 const NEAR_CHARS_MAX: usize = 32;
 
-/// A provider of the OpenAI chat family.
+/// A provider that is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
     /// Its id: lower case, as in routes and configuration.
     pub id: &'static str,
     /// Other names for it.
     pub aliases: &'static [&'static str],
+    /// What it speaks.
+    pub family: Family,
     /// Its address; `None` where that depends on the account.
     pub base_url: Option<&'static str>,
     /// The vendor's own variable for another address.
@@ -74,7 +77,8 @@ pub enum ResolveError {
     },
     /// The provider is known, its API family is not served yet.
     #[error(
-        "provider {id} is not supported yet: it speaks {family}; use one of the OpenAI chat family"
+        "provider {id} is not supported yet: it speaks {family}; the served ones are {}",
+        known()
     )]
     NotSupportedYet {
         /// Its id.
@@ -182,11 +186,11 @@ impl Provider {
             return Err(EndpointError::Userinfo { name });
         }
         let key = key.map(|key| Secret::new(key.trim().to_owned()));
-        Ok(Endpoint::new(self.id, base_url, key, self.quirks))
+        Ok(Endpoint::new(self.id, self.family, base_url, key, self.quirks))
     }
 }
 
-/// Every provider of the family, in the order in which a default is looked for.
+/// Every provider that is served, in the order in which a default is looked for.
 pub fn providers() -> impl Iterator<Item = &'static Provider> {
     table::PROVIDERS.iter()
 }

@@ -11,9 +11,8 @@ mod incoming;
 use crate::class::{Charge, Class, Failure};
 use crate::delta::{Answer, Delta};
 use crate::endpoint::Endpoint;
+use crate::family::Mode;
 use crate::metric;
-use crate::openai_chat::decode::Decoder;
-use crate::openai_chat::{COMPLETIONS, MODELS, Mode, encode::encode};
 use bytes::Bytes;
 use events::prompt::Request;
 use events::usage::Usage;
@@ -121,13 +120,14 @@ impl Client {
         mode: Mode,
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Failure> {
-        let body = Bytes::from(encode(endpoint, request, mode)?);
+        let body = Bytes::from(endpoint.family.encode(endpoint, request, mode)?);
         let accept = match mode {
             Mode::Stream => "text/event-stream",
             Mode::Whole => "application/json",
         };
         let json = HeaderValue::from_static("application/json");
-        let ask = self.http.post(endpoint.url(COMPLETIONS)).headers(headers(endpoint, accept)?);
+        let url = endpoint.family.ask_url(endpoint, &request.model, mode);
+        let ask = self.http.post(url).headers(headers(endpoint, accept)?);
         let ask = ask.header(CONTENT_TYPE, json).body(body.clone());
         // A whole answer is silent until it is done, so only the total bounds its wait.
         let patience = match mode {
@@ -138,7 +138,7 @@ impl Client {
         let first = incoming.next(patience).await?;
         metric::first_byte(&endpoint.provider, incoming.began.elapsed());
         let first = first.unwrap_or_default();
-        let decoder = Decoder::new(body);
+        let decoder = endpoint.family.decoder(body);
         match form(incoming.headers(), &first) {
             Form::Events => incoming.events(decoder, request, first, sink).await,
             Form::Page => {
@@ -162,8 +162,8 @@ impl Client {
     ///
     /// A [`Failure`]; it costs nothing in any case.
     pub async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Failure> {
-        let ask =
-            self.http.get(endpoint.url(MODELS)).headers(headers(endpoint, "application/json")?);
+        let url = endpoint.family.models_url(endpoint);
+        let ask = self.http.get(url).headers(headers(endpoint, "application/json")?);
         let mut incoming = Incoming::open(endpoint, ask, endpoint.idle).await?;
         let body = incoming.collect(Bytes::new(), BODY_BYTES_MAX).await?;
         let odd =

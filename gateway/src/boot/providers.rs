@@ -4,7 +4,7 @@
 use crate::config::{Config, Model};
 use actors::routing::{Default, Names, Routing};
 use providers::registry::{self, EndpointError, KeyNeed, Provider};
-use providers::{Client, ClientError, Endpoint, Quirks};
+use providers::{Client, ClientError, Endpoint, Family, Quirks};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use url::Url;
@@ -64,7 +64,8 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
     let mut default = None;
     let mut elsewhere = vec![];
     if let Some(url) = demo.and_then(|url| url.parse::<Url>().ok()) {
-        endpoints.insert(DEMO.to_owned(), Endpoint::new(DEMO, url, None, Quirks::STANDARD));
+        let demo = Endpoint::new(DEMO, Family::OpenaiChat, url, None, Quirks::STANDARD);
+        endpoints.insert(DEMO.to_owned(), demo);
         models.extend(crate::demo::MODELS.map(|model| format!("{DEMO}:{model}")));
         default = Some(of(DEMO, None, "because --demo was given (a script, no model)".to_owned()));
     }

@@ -6,11 +6,10 @@
 mod calls;
 mod usage;
 
-use super::FAMILY;
 use crate::class::Began;
 use crate::class::envelope::Envelope;
+use crate::decode::{ANSWER_BYTES_MAX, Events, Fault, LABEL_BYTES_MAX, Progress, text};
 use crate::delta::{Answer, Delta, Stop};
-use crate::endpoint::Endpoint;
 use crate::secret::cut;
 use crate::sse::Event;
 use bytes::Bytes;
@@ -19,53 +18,12 @@ use events::message::{Message, Part, Role, Seal};
 use events::usage::Usage;
 use serde_json::Value;
 
-/// Bytes of text, reasoning and arguments of one answer: far above the longest output of any model.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Bytes that are kept of the answer's id and of its model's name.
-const LABEL_BYTES_MAX: usize = 128;
 /// What ends a stream of the family.
 const DONE: &str = "[DONE]";
 
-/// Why bytes are not an answer.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Fault {
-    /// The provider says so inside a success.
-    #[error("the answer is an error")]
-    Reported {
-        /// The body or chunk that says it.
-        error: Value,
-        /// Whether some of the answer had come.
-        began: Began,
-    },
-    /// It ended before its terminal event.
-    #[error("the stream ended without its terminal event")]
-    Truncated,
-    /// A chunk or a body is not JSON.
-    #[error("{0} is not JSON")]
-    NotJson(&'static str),
-    /// It ended well, but nobody said anything.
-    #[error("the answer has no choices")]
-    NoChoice,
-    /// The tool calls can not be told apart.
-    #[error("{0}")]
-    Call(&'static str),
-    /// It is longer than any answer.
-    #[error("the answer is longer than {ANSWER_BYTES_MAX} bytes")]
-    TooLong,
-}
-
-/// Whether more is to be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// Go on.
-    More,
-    /// The last event has been read.
-    Done,
-}
-
 /// Reads one answer.
 #[derive(Debug)]
-pub struct Decoder {
+pub(crate) struct Reader {
     text: String,
     reasoning: String,
     refusal: String,
@@ -78,10 +36,9 @@ pub struct Decoder {
     answer_id: String,
 }
 
-impl Decoder {
+impl Reader {
     /// A reader of the answer to a request with these bytes, from which ids are made where the provider gives none.
-    #[must_use]
-    pub fn new(request: Bytes) -> Self {
+    pub(crate) fn new(request: Bytes) -> Self {
         Self {
             text: String::new(),
             reasoning: String::new(),
@@ -94,119 +51,6 @@ impl Decoder {
             served_model: None,
             answer_id: String::new(),
         }
-    }
-
-    /// Reads one event of a stream; what may be shown goes to `sink`.
-    ///
-    /// # Errors
-    ///
-    /// A [`Fault`]: the answer is lost, and [`Decoder::usage`] says what it used.
-    pub fn event(&mut self, event: &Event, sink: &mut dyn FnMut(Delta)) -> Result<Progress, Fault> {
-        let data = event.data.trim();
-        if self.done || data.is_empty() {
-            return Ok(self.progress());
-        }
-        if data == DONE {
-            self.done = true;
-            return Ok(Progress::Done);
-        }
-        self.check_length(data.len())?;
-        let chunk: Value = serde_json::from_str(data).map_err(|_| Fault::NotJson("a chunk"))?;
-        if Envelope::is_error(&chunk) || (event.name == "error" && chunk.get("choices").is_none()) {
-            self.report(&chunk);
-            return Err(Fault::Reported { error: chunk, began: self.began() });
-        }
-        self.report(&chunk);
-        let Some(choice) = first_choice(&chunk) else { return Ok(Progress::More) };
-        self.choice = true;
-        if let Some(usage) = choice.get("usage") {
-            usage::merge(&mut self.usage, usage);
-        }
-        // Some put the whole message where the pieces belong; after pieces it only repeats them.
-        let message = choice.get("message").filter(|_| self.began() == Began::No);
-        if let Some(delta) = choice.get("delta").filter(|delta| !delta.is_null()).or(message) {
-            self.delta(delta, sink)?;
-        }
-        self.finished(choice)?;
-        Ok(self.progress())
-    }
-
-    /// Reads a whole body.
-    ///
-    /// # Errors
-    ///
-    /// A [`Fault`]: the answer is lost, and [`Decoder::usage`] says what it used.
-    pub fn body(&mut self, body: &[u8]) -> Result<(), Fault> {
-        let root: Value = serde_json::from_slice(body).map_err(|_| Fault::NotJson("the body"))?;
-        self.report(&root);
-        if Envelope::is_error(&root) {
-            return Err(Fault::Reported { error: root, began: Began::No });
-        }
-        let Some(choice) = first_choice(&root) else { return Err(Fault::NoChoice) };
-        self.choice = true;
-        let message =
-            choice.get("message").filter(|message| !message.is_null()).ok_or(Fault::NoChoice)?;
-        self.spoken(message, &mut |_| ());
-        if let Some(calls) = message.get("tool_calls").and_then(Value::as_array) {
-            self.calls.whole(calls, &self.answer_id)?;
-        }
-        self.finished(choice)?;
-        self.done = true;
-        Ok(())
-    }
-
-    /// Whether the terminal event has been read: from then on a cut connection costs nothing.
-    #[must_use]
-    pub fn is_terminal(&self) -> bool {
-        self.done || self.finish.is_some()
-    }
-
-    /// Usage as far as it was reported.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    /// The answer, sealed for this endpoint and model; `request_id` is the provider's, from its headers.
-    ///
-    /// # Errors
-    ///
-    /// [`Fault::Truncated`] without a terminal event, [`Fault::NoChoice`] when nobody said anything.
-    pub fn finish(
-        self,
-        endpoint: &Endpoint,
-        model: &str,
-        request_id: Option<String>,
-        sink: &mut dyn FnMut(Delta),
-    ) -> Result<Answer, Fault> {
-        if !self.is_terminal() {
-            return Err(Fault::Truncated);
-        }
-        if !self.choice {
-            return Err(Fault::NoChoice);
-        }
-        let calls = self.calls.finish(sink)?;
-        let stop = stop(self.finish.as_deref(), calls.len());
-        let mut parts = Vec::new();
-        if !self.reasoning.is_empty() {
-            let seal = Seal {
-                family: FAMILY.to_owned(),
-                endpoint: endpoint.base_url.as_str().to_owned(),
-                profile: endpoint.profile.clone(),
-                model: model.to_owned(),
-            };
-            parts.push(Part::Reasoning { text: self.reasoning, seal });
-        }
-        if !self.text.is_empty() {
-            parts.push(Part::Text { text: self.text });
-        }
-        if !self.refusal.is_empty() {
-            parts.push(Part::Refusal { text: self.refusal });
-        }
-        parts.extend(calls.into_iter().map(Part::ToolCall));
-        let message = Message { role: Role::Assistant, name: None, parts };
-        let request_id = request_id.or((!self.answer_id.is_empty()).then_some(self.answer_id));
-        Ok(Answer { message, stop, usage: self.usage, served_model: self.served_model, request_id })
     }
 
     fn progress(&self) -> Progress {
@@ -286,17 +130,101 @@ impl Decoder {
     }
 }
 
+impl Events for Reader {
+    fn event(&mut self, event: &Event, sink: &mut dyn FnMut(Delta)) -> Result<Progress, Fault> {
+        let data = event.data.trim();
+        if self.done || data.is_empty() {
+            return Ok(self.progress());
+        }
+        if data == DONE {
+            self.done = true;
+            return Ok(Progress::Done);
+        }
+        self.check_length(data.len())?;
+        let chunk: Value = serde_json::from_str(data).map_err(|_| Fault::NotJson("a chunk"))?;
+        if Envelope::is_error(&chunk) || (event.name == "error" && chunk.get("choices").is_none()) {
+            self.report(&chunk);
+            return Err(Fault::Reported { error: chunk, began: self.began() });
+        }
+        self.report(&chunk);
+        let Some(choice) = first_choice(&chunk) else { return Ok(Progress::More) };
+        self.choice = true;
+        if let Some(usage) = choice.get("usage") {
+            usage::merge(&mut self.usage, usage);
+        }
+        // Some put the whole message where the pieces belong; after pieces it only repeats them.
+        let message = choice.get("message").filter(|_| self.began() == Began::No);
+        if let Some(delta) = choice.get("delta").filter(|delta| !delta.is_null()).or(message) {
+            self.delta(delta, sink)?;
+        }
+        self.finished(choice)?;
+        Ok(self.progress())
+    }
+
+    fn body(&mut self, body: &[u8]) -> Result<(), Fault> {
+        let root: Value = serde_json::from_slice(body).map_err(|_| Fault::NotJson("the body"))?;
+        self.report(&root);
+        if Envelope::is_error(&root) {
+            return Err(Fault::Reported { error: root, began: Began::No });
+        }
+        let Some(choice) = first_choice(&root) else { return Err(Fault::NoMessage) };
+        self.choice = true;
+        let message =
+            choice.get("message").filter(|message| !message.is_null()).ok_or(Fault::NoMessage)?;
+        self.spoken(message, &mut |_| ());
+        if let Some(calls) = message.get("tool_calls").and_then(Value::as_array) {
+            self.calls.whole(calls, &self.answer_id)?;
+        }
+        self.finished(choice)?;
+        self.done = true;
+        Ok(())
+    }
+
+    fn is_terminal(&self) -> bool {
+        self.done || self.finish.is_some()
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    fn finish(
+        self,
+        seal: Seal,
+        request_id: Option<String>,
+        sink: &mut dyn FnMut(Delta),
+    ) -> Result<Answer, Fault> {
+        if !self.is_terminal() {
+            return Err(Fault::Truncated);
+        }
+        if !self.choice {
+            return Err(Fault::NoMessage);
+        }
+        let calls = self.calls.finish(sink)?;
+        let stop = stop(self.finish.as_deref(), calls.len());
+        let mut parts = Vec::new();
+        if !self.reasoning.is_empty() {
+            parts.push(Part::Reasoning { text: self.reasoning, seal, sealed: None });
+        }
+        if !self.text.is_empty() {
+            parts.push(Part::Text { text: self.text });
+        }
+        if !self.refusal.is_empty() {
+            parts.push(Part::Refusal { text: self.refusal });
+        }
+        parts.extend(calls.into_iter().map(Part::ToolCall));
+        let message = Message { role: Role::Assistant, name: None, parts };
+        let request_id = request_id.or((!self.answer_id.is_empty()).then_some(self.answer_id));
+        Ok(Answer { message, stop, usage: self.usage, served_model: self.served_model, request_id })
+    }
+}
+
 /// The one choice that is kept: we never ask for another.
 fn first_choice(root: &Value) -> Option<&Value> {
     let choices = root.get("choices").and_then(Value::as_array)?;
     choices
         .iter()
         .find(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or_default() == 0)
-}
-
-/// A field's text, unless it is empty.
-fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
-    value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
 /// Compatibles say `stop` although calls came, and `tool_calls` although none did: what came counts.

@@ -3,6 +3,7 @@
 
 use super::{KeyNeed, Provider};
 use crate::endpoint::{CacheKey, OutputMax, Parts, Quirks, Reasoning, Temperature};
+use crate::family::Family;
 
 const OPENAI: Quirks = Quirks {
     output_max: OutputMax::MaxCompletionTokens,
@@ -24,11 +25,12 @@ const KIMI: Quirks = Quirks {
 /// Leaves thinking inside the content unless it is asked to split it off.
 const MINIMAX: Quirks = Quirks { defaults: &[("reasoning_split", "true")], ..Quirks::STANDARD };
 
-/// Those that speak OpenAI chat completions, in the order in which a default is looked for.
+/// Those that are served, in the order in which a default is looked for.
 pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "openai",
         aliases: &["openai-api"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.openai.com/v1"),
         base_url_env: Some("OPENAI_BASE_URL"),
         key_env: &["OPENAI_API_KEY"],
@@ -38,6 +40,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "openrouter",
         aliases: &["or"],
+        family: Family::OpenaiChat,
         base_url: Some("https://openrouter.ai/api/v1"),
         base_url_env: Some("OPENROUTER_BASE_URL"),
         key_env: &["OPENROUTER_API_KEY"],
@@ -47,6 +50,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "deepseek",
         aliases: &["deepseek-chat"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.deepseek.com/v1"),
         base_url_env: Some("DEEPSEEK_BASE_URL"),
         key_env: &["DEEPSEEK_API_KEY"],
@@ -56,6 +60,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "xai",
         aliases: &["grok", "x-ai", "x.ai"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.x.ai/v1"),
         base_url_env: Some("XAI_BASE_URL"),
         key_env: &["XAI_API_KEY"],
@@ -65,6 +70,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "kimi",
         aliases: &["moonshot", "kimi-coding"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.moonshot.ai/v1"),
         base_url_env: Some("KIMI_BASE_URL"),
         key_env: &["KIMI_API_KEY", "KIMI_CODING_API_KEY", "MOONSHOT_API_KEY"],
@@ -74,6 +80,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "kimi-cn",
         aliases: &["moonshot-cn", "kimi-coding-cn"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.moonshot.cn/v1"),
         base_url_env: None,
         key_env: &["KIMI_CN_API_KEY"],
@@ -83,6 +90,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "zai",
         aliases: &["glm", "z-ai", "z.ai", "zhipu"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.z.ai/api/paas/v4"),
         base_url_env: Some("GLM_BASE_URL"),
         key_env: &["GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY"],
@@ -92,6 +100,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "alibaba",
         aliases: &["dashscope", "alibaba-cloud", "qwen-dashscope"],
+        family: Family::OpenaiChat,
         base_url: Some("https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
         base_url_env: Some("DASHSCOPE_BASE_URL"),
         key_env: &["DASHSCOPE_API_KEY"],
@@ -101,6 +110,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "alibaba-coding-plan",
         aliases: &["dashscope-coding"],
+        family: Family::OpenaiChat,
         base_url: Some("https://coding-intl.dashscope.aliyuncs.com/v1"),
         base_url_env: Some("ALIBABA_CODING_PLAN_BASE_URL"),
         key_env: &["ALIBABA_CODING_PLAN_API_KEY", "DASHSCOPE_API_KEY"],
@@ -110,6 +120,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "minimax",
         aliases: &["mini-max"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.minimax.io/v1"),
         base_url_env: None,
         key_env: &["MINIMAX_API_KEY"],
@@ -119,6 +130,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "minimax-cn",
         aliases: &["minimax-china"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.minimaxi.com/v1"),
         base_url_env: None,
         key_env: &["MINIMAX_CN_API_KEY"],
@@ -128,6 +140,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "novita",
         aliases: &["novita-ai"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.novita.ai/openai/v1"),
         base_url_env: Some("NOVITA_BASE_URL"),
         key_env: &["NOVITA_API_KEY"],
@@ -137,6 +150,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "huggingface",
         aliases: &["hf"],
+        family: Family::OpenaiChat,
         base_url: Some("https://router.huggingface.co/v1"),
         base_url_env: Some("HF_BASE_URL"),
         key_env: &["HF_TOKEN", "HUGGINGFACE_API_KEY"],
@@ -146,6 +160,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "nvidia",
         aliases: &["nvidia-nim"],
+        family: Family::OpenaiChat,
         base_url: Some("https://integrate.api.nvidia.com/v1"),
         base_url_env: Some("NVIDIA_BASE_URL"),
         key_env: &["NVIDIA_API_KEY", "NVIDIA_NIM_API_KEY"],
@@ -155,6 +170,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "arcee",
         aliases: &["arcee-ai"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.arcee.ai/api/v1"),
         base_url_env: Some("ARCEE_BASE_URL"),
         key_env: &["ARCEEAI_API_KEY"],
@@ -164,6 +180,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "gmi",
         aliases: &["gmi-cloud"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.gmi-serving.com/v1"),
         base_url_env: Some("GMI_BASE_URL"),
         key_env: &["GMI_API_KEY"],
@@ -173,6 +190,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "xiaomi",
         aliases: &["mimo", "xiaomi-mimo"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.xiaomimimo.com/v1"),
         base_url_env: Some("XIAOMI_BASE_URL"),
         key_env: &["XIAOMI_API_KEY", "XIAOMI_MIMO_API_KEY"],
@@ -182,6 +200,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "tencent-tokenhub",
         aliases: &["tencent", "tokenhub"],
+        family: Family::OpenaiChat,
         base_url: Some("https://tokenhub.tencentmaas.com/v1"),
         base_url_env: Some("TOKENHUB_BASE_URL"),
         key_env: &["TOKENHUB_API_KEY"],
@@ -191,6 +210,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "opencode-zen",
         aliases: &["opencode", "zen"],
+        family: Family::OpenaiChat,
         base_url: Some("https://opencode.ai/zen/v1"),
         base_url_env: Some("OPENCODE_ZEN_BASE_URL"),
         key_env: &["OPENCODE_ZEN_API_KEY"],
@@ -200,6 +220,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "opencode-go",
         aliases: &[],
+        family: Family::OpenaiChat,
         base_url: Some("https://opencode.ai/zen/go/v1"),
         base_url_env: Some("OPENCODE_GO_BASE_URL"),
         key_env: &["OPENCODE_GO_API_KEY"],
@@ -209,6 +230,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "kilocode",
         aliases: &["kilo", "kilo-code"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.kilo.ai/api/gateway"),
         base_url_env: Some("KILOCODE_BASE_URL"),
         key_env: &["KILOCODE_API_KEY"],
@@ -218,6 +240,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "stepfun",
         aliases: &["step"],
+        family: Family::OpenaiChat,
         base_url: Some("https://api.stepfun.ai/step_plan/v1"),
         base_url_env: Some("STEPFUN_BASE_URL"),
         key_env: &["STEPFUN_API_KEY"],
@@ -227,6 +250,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "azure-foundry",
         aliases: &["azure", "azure-ai"],
+        family: Family::OpenaiChat,
         base_url: None,
         base_url_env: Some("AZURE_FOUNDRY_BASE_URL"),
         key_env: &["AZURE_FOUNDRY_API_KEY", "AZURE_OPENAI_API_KEY"],
@@ -236,6 +260,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "ollama",
         aliases: &[],
+        family: Family::OpenaiChat,
         base_url: Some("http://127.0.0.1:11434/v1"),
         base_url_env: Some("OLLAMA_BASE_URL"),
         key_env: &["OLLAMA_API_KEY"],
@@ -245,6 +270,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "llamacpp",
         aliases: &["llama.cpp", "llama-cpp"],
+        family: Family::OpenaiChat,
         base_url: Some("http://127.0.0.1:8080/v1"),
         base_url_env: Some("LLAMACPP_BASE_URL"),
         key_env: &["LLAMA_API_KEY"],
@@ -254,6 +280,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "vllm",
         aliases: &[],
+        family: Family::OpenaiChat,
         base_url: Some("http://127.0.0.1:8000/v1"),
         base_url_env: Some("VLLM_BASE_URL"),
         key_env: &["VLLM_API_KEY", "HOSTED_VLLM_API_KEY"],
@@ -263,6 +290,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "lmstudio",
         aliases: &["lm-studio"],
+        family: Family::OpenaiChat,
         base_url: Some("http://127.0.0.1:1234/v1"),
         base_url_env: Some("LM_BASE_URL"),
         key_env: &["LM_API_KEY", "LM_STUDIO_API_KEY"],
@@ -272,6 +300,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "sglang",
         aliases: &[],
+        family: Family::OpenaiChat,
         base_url: Some("http://127.0.0.1:30000/v1"),
         base_url_env: Some("SGLANG_BASE_URL"),
         key_env: &["SGLANG_API_KEY"],
@@ -281,6 +310,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "litellm",
         aliases: &["litellm-proxy"],
+        family: Family::OpenaiChat,
         base_url: Some("http://127.0.0.1:4000/v1"),
         base_url_env: Some("LITELLM_BASE_URL"),
         key_env: &["LITELLM_API_KEY", "LITELLM_PROXY_API_KEY"],
@@ -290,6 +320,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "clawrouter",
         aliases: &[],
+        family: Family::OpenaiChat,
         base_url: None,
         base_url_env: None,
         key_env: &[],
@@ -299,6 +330,7 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     Provider {
         id: "custom",
         aliases: &["local"],
+        family: Family::OpenaiChat,
         base_url: None,
         base_url_env: None,
         key_env: &[],

@@ -4,10 +4,9 @@ use super::broken::{self, Stage};
 use crate::class::{
     Charge, Class, Failure, Reply, classify, classify_inside, request_id, server_now,
 };
+use crate::decode::{Decoder, Fault, Progress};
 use crate::delta::{Answer, Delta};
 use crate::endpoint::Endpoint;
-use crate::openai_chat::decode::{Decoder, Fault, Progress};
-use crate::sse::Parser;
 use bytes::Bytes;
 use events::prompt::Request;
 use events::usage::Usage;
@@ -110,39 +109,31 @@ impl<'a> Incoming<'a> {
 
     pub(super) async fn whole(
         mut self,
-        mut decoder: Decoder,
+        mut decoder: Box<dyn Decoder>,
         request: &Request,
         first: Bytes,
     ) -> Result<Answer, Failure> {
         let body = self.collect(first, BODY_BYTES_MAX).await?;
-        let usage = |decoder: &Decoder| decoder.usage();
         if let Err(fault) = decoder.body(&body) {
-            return Err(self.fault(&fault, usage(&decoder), Class::Unknown));
+            return Err(self.fault(&fault, decoder.usage(), Class::Unknown));
         }
-        let (partial, id) = (usage(&decoder), request_id(self.headers()));
-        let answer = decoder.finish(self.endpoint, &request.model, id, &mut |_| ());
+        let (partial, id) = (decoder.usage(), request_id(self.headers()));
+        let answer = decoder.finish(self.endpoint.seal(&request.model), id, &mut |_| ());
         answer.map_err(|fault| self.fault(&fault, partial, Class::Unknown))
     }
 
     pub(super) async fn events(
         mut self,
-        mut decoder: Decoder,
+        mut decoder: Box<dyn Decoder>,
         request: &Request,
         first: Bytes,
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Failure> {
-        let (mut parser, mut events, mut bytes) = (Parser::default(), Vec::new(), first);
-        let mut done = Progress::More;
+        let (mut bytes, mut done) = (first, Progress::More);
         while done == Progress::More {
-            if let Err(long) = parser.feed(&bytes, &mut events) {
-                let failure = Failure::ours(Class::StreamError, Charge::Unknown, &long.to_string());
-                return Err(self.about(failure, decoder.usage()));
-            }
-            for event in events.drain(..) {
-                done = decoder
-                    .event(&event, sink)
-                    .map_err(|fault| self.fault(&fault, decoder.usage(), Class::StreamError))?;
-            }
+            done = decoder
+                .feed(&bytes, sink)
+                .map_err(|fault| self.fault(&fault, decoder.usage(), Class::StreamError))?;
             if done == Progress::Done {
                 break;
             }
@@ -152,7 +143,7 @@ impl<'a> Incoming<'a> {
             bytes = match self.next(patience).await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => {
-                    let last = last(parser, &mut decoder, sink);
+                    let last = decoder.end(sink);
                     last.map_err(|fault| self.fault(&fault, decoder.usage(), Class::StreamError))?;
                     break;
                 }
@@ -167,11 +158,11 @@ impl<'a> Incoming<'a> {
             let _late = timeout(DRAIN, end).await;
         }
         let (partial, id) = (decoder.usage(), request_id(self.headers()));
-        let answer = decoder.finish(self.endpoint, &request.model, id, sink);
+        let answer = decoder.finish(self.endpoint.seal(&request.model), id, sink);
         answer.map_err(|fault| self.fault(&fault, partial, Class::StreamError))
     }
 
-    /// A fault of the decoder as a failure; `nothing` is the class of an answer without choices.
+    /// A fault of the decoder as a failure; `nothing` is the class of an answer without a message.
     fn fault(&self, fault: &Fault, partial: Usage, nothing: Class) -> Failure {
         let ours = |class| Failure::ours(class, Charge::Unknown, &fault.to_string());
         let failure = match fault {
@@ -179,8 +170,10 @@ impl<'a> Incoming<'a> {
                 classify_inside(error, &self.reply(&[]), *began, self.endpoint.key.as_ref())
             }
             Fault::Truncated => ours(Class::StreamTruncated),
-            Fault::NoChoice => ours(nothing),
-            Fault::NotJson(_) | Fault::Call(_) | Fault::TooLong => ours(Class::StreamError),
+            Fault::NoMessage => ours(nothing),
+            Fault::NotJson(_) | Fault::Call(_) | Fault::TooLong | Fault::Frame(_) => {
+                ours(Class::StreamError)
+            }
         };
         self.about(failure, partial)
     }
@@ -195,21 +188,6 @@ impl<'a> Incoming<'a> {
             ..failure
         }
     }
-}
-
-/// Reads the event that the end of the stream leaves without its closing line.
-fn last(parser: Parser, decoder: &mut Decoder, sink: &mut dyn FnMut(Delta)) -> Result<(), Fault> {
-    let mut events = Vec::new();
-    // What is too long to be an event ends as a stream that is cut off there.
-    let _cut = parser.finish(&mut events);
-    for event in events {
-        match decoder.event(&event, sink) {
-            // Half an event: the stream was cut, and without a terminal event it ends as truncated.
-            Ok(Progress::More | Progress::Done) | Err(Fault::NotJson(_)) => {}
-            Err(fault) => return Err(fault),
-        }
-    }
-    Ok(())
 }
 
 /// No byte, or no end, in time. The request had left: it may be worked on still.

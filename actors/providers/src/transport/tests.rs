@@ -7,8 +7,7 @@ use super::Client;
 use crate::class::{Charge, Class};
 use crate::delta::{Delta, Stop};
 use crate::endpoint::Endpoint;
-use crate::openai_chat::Mode;
-use crate::openai_chat::encode::encode;
+use crate::family::Mode;
 use crate::secret::Secret;
 use events::quantity::{Millis, Tokens};
 use events::usage::Usage;
@@ -40,7 +39,8 @@ async fn a_request_says_what_it_wants_and_nothing_else() {
     assert!(!head.contains("accept-encoding"), "a compressed answer could not be bounded: {head}");
     assert_eq!(
         sent,
-        String::from_utf8(encode(&endpoint, &request(), Mode::Stream).unwrap()).unwrap()
+        String::from_utf8(endpoint.family.encode(&endpoint, &request(), Mode::Stream).unwrap())
+            .unwrap()
     );
 }
 

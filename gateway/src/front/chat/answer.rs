@@ -251,7 +251,7 @@ mod tests {
             profile: "p".into(),
             model: "m".into(),
         };
-        let hidden = Part::Reasoning { text: "secret".into(), seal: seal() };
+        let hidden = Part::Reasoning { text: "secret".into(), seal: seal(), sealed: None };
         let message = parts(vec![text("a"), hidden, text("b"), Part::Opaque(json!({"type": "x"}))]);
         assert_eq!(said(&message), json!({"role": "assistant", "content": "ab", "refusal": null}));
     }

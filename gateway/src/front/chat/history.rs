@@ -293,7 +293,7 @@ mod tests {
             profile: "p".into(),
             model: "m".into(),
         };
-        let thought = Part::Reasoning { text: "t".into(), seal };
+        let thought = Part::Reasoning { text: "t".into(), seal, sealed: None };
         same(assistant(vec![thought, words("a")]), assistant(vec![words("a")]));
         same(assistant(vec![Part::Refusal { text: "no".into() }]), assistant(vec![words("no")]));
         same(Message { name: Some("ann".into()), ..user("a") }, user("a"));

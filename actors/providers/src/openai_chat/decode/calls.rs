@@ -4,25 +4,17 @@
 //! calls are never glued together: a piece that could belong to two is a failure of the answer, because a tool that
 //! runs with another call's arguments is worse than an answer that is asked for again.
 
-use super::Fault;
+use crate::decode::{Fault, Ids, PARTS_MAX};
 use crate::delta::Delta;
 use bytes::Bytes;
 use events::message::ToolCall;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
-
-/// Calls of one answer; the largest batch seen has 64.
-const CALLS_MAX: usize = 512;
-/// Bytes of the hash in an id that is made here.
-const ID_BYTES: usize = 12;
 
 /// The calls of one answer so far.
 #[derive(Debug)]
 pub(super) struct Calls {
     list: Vec<Call>,
-    /// What ids are made from: the request's bytes, so that equal requests get equal ids and others do not.
-    salt: Bytes,
+    ids: Ids,
     /// Numbers the chunks, to tell pieces of one chunk from pieces of two.
     chunk: u64,
 }
@@ -121,8 +113,8 @@ impl Piece<'_> {
 }
 
 impl Calls {
-    pub(super) fn new(salt: Bytes) -> Self {
-        Self { list: Vec::new(), salt, chunk: 0 }
+    pub(super) fn new(request: Bytes) -> Self {
+        Self { list: Vec::new(), ids: Ids::new(request), chunk: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -232,12 +224,12 @@ impl Calls {
 
     fn open(&mut self, piece: &Piece<'_>, answer: &str) -> Result<usize, Fault> {
         let at = self.list.len();
-        if at >= CALLS_MAX {
+        if at >= PARTS_MAX {
             return Err(Fault::Call("more tool calls than any model makes"));
         }
         // Two calls of one answer must not share an id, or a result would answer both.
         let is_taken = piece.id.is_empty() || self.list.iter().any(|call| call.id == piece.id);
-        let id = if is_taken { self.make_id(answer, at) } else { piece.id.to_owned() };
+        let id = if is_taken { self.ids.make(answer, at) } else { piece.id.to_owned() };
         self.list.push(Call {
             index: piece.index,
             given: piece.id.to_owned(),
@@ -249,22 +241,6 @@ impl Calls {
             shown: 0,
         });
         Ok(at)
-    }
-
-    /// An id that the same request, answer and place always give.
-    fn make_id(&self, answer: &str, at: usize) -> String {
-        let mut hasher = Sha256::new();
-        for part in [&self.salt, answer.as_bytes(), at.to_string().as_bytes()] {
-            hasher.update(part.len().to_string());
-            hasher.update(b":");
-            hasher.update(part);
-        }
-        let mut id = "call_".to_owned();
-        for byte in hasher.finalize().iter().take(ID_BYTES) {
-            // Writing to a string can not fail.
-            let _infallible = write!(id, "{byte:02x}");
-        }
-        id
     }
 
     fn extend(

@@ -1,56 +1,16 @@
 //! Streams and bodies as compatibles send them, cut and split at every byte.
 
 use super::*;
-use crate::endpoint::Quirks;
-use crate::sse::Parser;
+use crate::decode::shredder::{self, Reading, shown_calls};
+use crate::family::Family;
 use events::message::ToolCall;
 use events::quantity::Tokens;
 use serde_json::json;
 
-/// Everything that one reading of a stream yields.
-#[derive(Debug, Clone, PartialEq)]
-struct Reading {
-    result: Result<Answer, Fault>,
-    usage: Usage,
-    deltas: Vec<Delta>,
-}
-
-fn endpoint() -> Endpoint {
-    Endpoint::new("test", "http://127.0.0.1:1/v1".parse().unwrap(), None, Quirks::STANDARD)
-}
-
-/// Reads pieces of a stream, as the transport does.
-fn read(pieces: &[&[u8]]) -> Reading {
-    let (mut parser, mut decoder) =
-        (Parser::default(), Decoder::new(Bytes::from_static(b"request")));
-    let mut deltas = Vec::new();
-    let mut sink = |delta| deltas.push(delta);
-    let mut events = Vec::new();
-    for piece in pieces {
-        parser.feed(piece, &mut events).unwrap();
-    }
-    let whole = events.len();
-    parser.finish(&mut events).unwrap();
-    let mut fault = None;
-    for (at, event) in events.iter().enumerate() {
-        match decoder.event(event, &mut sink) {
-            Ok(Progress::More) => {}
-            Ok(Progress::Done) => break,
-            // What the cut left of an event is no fault of its own.
-            Err(Fault::NotJson(_)) if at >= whole => break,
-            Err(found) => {
-                fault = Some(found);
-                break;
-            }
-        }
-    }
-    let usage = decoder.usage();
-    let result = fault.map_or_else(|| decoder.finish(&endpoint(), "m", None, &mut sink), Err);
-    Reading { result, usage, deltas }
-}
+const FAMILY: Family = Family::OpenaiChat;
 
 fn stream(text: &str) -> Reading {
-    read(&[text.as_bytes()])
+    shredder::whole(FAMILY, text)
 }
 
 /// A stream of these choices, ended as the family does.
@@ -75,22 +35,6 @@ fn calls_of(deltas: &[Value]) -> Result<Vec<(String, String, String)>, Fault> {
         .collect();
     assert_eq!(shown, found, "what was shown live is what is recorded");
     Ok(found)
-}
-
-/// The calls as somebody who only sees the deltas puts them together.
-fn shown_calls(deltas: &[Delta]) -> Vec<(String, String, String)> {
-    let mut calls: Vec<(String, String, String)> = Vec::new();
-    for delta in deltas {
-        match delta {
-            Delta::ToolCallStarted { index, id, name } => {
-                assert_eq!(*index, calls.len());
-                calls.push((id.clone(), name.clone(), String::new()));
-            }
-            Delta::ToolCallArguments { index, fragment } => calls[*index].2.push_str(fragment),
-            Delta::Text(_) | Delta::Reasoning(_) | Delta::Refusal(_) => {}
-        }
-    }
-    calls
 }
 
 #[track_caller]
@@ -290,14 +234,14 @@ fn a_stream_is_read_to_an_answer() {
     let reading = stream(TEXT);
     let answer = reading.result.unwrap();
     let seal = Seal {
-        family: FAMILY.into(),
+        family: "openai_chat".into(),
         endpoint: "http://127.0.0.1:1/v1".into(),
         profile: String::new(),
         model: "m".into(),
     };
     let call = ToolCall { id: "a".into(), name: "f".into(), arguments: r#"{"x":1}"#.into() };
     let parts = vec![
-        Part::Reasoning { text: "hm".into(), seal },
+        Part::Reasoning { text: "hm".into(), seal, sealed: None },
         Part::Text { text: "héllo 日本🦀".into() },
         Part::ToolCall(call),
     ];
@@ -317,51 +261,17 @@ fn a_stream_is_read_to_an_answer() {
 
 #[test]
 fn no_split_changes_the_reading() {
-    let whole = stream(TEXT);
-    let bytes = TEXT.as_bytes();
-    for at in 0..=bytes.len() {
-        let (head, tail) = bytes.split_at(at);
-        assert_eq!(read(&[head, tail]), whole, "split at {at}");
-    }
-    assert_eq!(read(&bytes.chunks(1).collect::<Vec<_>>()), whole, "a byte at a time");
-    for size in [2, 3, 5, 7, 64, 1_000] {
-        assert_eq!(read(&bytes.chunks(size).collect::<Vec<_>>()), whole, "{size} bytes at a time");
-    }
-    let crlf = TEXT.replace('\n', "\r\n");
-    let bom = format!("\u{feff}{TEXT}");
-    let noisy = TEXT.replace("\n\n", "\n\n: PROCESSING\r\n\r\nid: 1\n").replace("data: ", "data:");
-    for variant in [&crlf, &bom, &noisy] {
-        assert_eq!(stream(variant), whole);
-        assert_eq!(read(&variant.as_bytes().chunks(1).collect::<Vec<_>>()), whole);
-    }
+    shredder::shred(FAMILY, TEXT);
 }
 
 #[test]
 fn every_cut_before_the_terminal_event_is_truncated_and_gives_no_call() {
-    let bytes = TEXT.as_bytes();
-    let terminal = TEXT.find("\"stop\"}]}").unwrap() + "\"stop\"}]}".len();
-    for at in 0..terminal {
-        assert_eq!(read(&[&bytes[..at]]).result, Err(Fault::Truncated), "cut at {at}");
-    }
-    let whole = stream(TEXT).result.unwrap();
-    for at in terminal..=bytes.len() {
-        let answer = read(&[&bytes[..at]]).result.unwrap();
-        assert_eq!((&answer.message, &answer.stop), (&whole.message, &whole.stop), "cut at {at}");
-    }
+    shredder::cut(FAMILY, TEXT, TEXT.find("\"stop\"}]}").unwrap() + "\"stop\"}]}".len());
 }
 
 #[test]
 fn no_changed_byte_makes_it_fall_over() {
-    let mut bytes = TEXT.as_bytes().to_vec();
-    for at in 0..bytes.len() {
-        let kept = bytes[at];
-        for other in [0, b'\n', b'"', b'{', b'}', b'[', 0xff] {
-            bytes[at] = other;
-            let reading = read(&[&bytes]);
-            assert!(reading.deltas.len() < 20);
-        }
-        bytes[at] = kept;
-    }
+    shredder::mangle(FAMILY, TEXT);
 }
 
 #[test]
@@ -371,7 +281,7 @@ fn done_alone_ends_a_stream_and_a_finish_reason_alone_does_too() {
     let finished = chunks(&[said, json!({ "index": 0, "delta": {}, "finish_reason": "length" })])
         .replace("data: [DONE]\n\n", "");
     assert_eq!(stream(&finished).result.unwrap().stop, Stop::Length);
-    assert_eq!(stream("data: [DONE]\n\n").result, Err(Fault::NoChoice));
+    assert_eq!(stream("data: [DONE]\n\n").result, Err(Fault::NoMessage));
     assert_eq!(stream("").result, Err(Fault::Truncated));
     assert_eq!(stream("<html></html>\n\n").result, Err(Fault::Truncated));
 }
@@ -437,9 +347,9 @@ fn an_endless_answer_is_cut_off() {
 }
 
 fn body(root: &Value) -> Result<Answer, Fault> {
-    let mut decoder = Decoder::new(Bytes::from_static(b"request"));
+    let mut decoder = Reader::new(Bytes::from_static(b"request"));
     decoder.body(root.to_string().as_bytes())?;
-    decoder.finish(&endpoint(), "m", Some("req_1".into()), &mut |_| ())
+    decoder.finish(shredder::endpoint(FAMILY).seal("m"), Some("req_1".into()), &mut |_| ())
 }
 
 #[test]
@@ -478,8 +388,8 @@ fn a_body_that_says_nothing_is_told_from_one_that_says_no() {
     let nothing =
         json!({ "choices": [{ "message": { "content": null }, "finish_reason": "stop" }] });
     assert_eq!(body(&nothing).unwrap().message.parts, []);
-    assert_eq!(body(&json!({ "choices": [] })), Err(Fault::NoChoice));
-    assert_eq!(body(&json!({ "choices": [{ "index": 0 }] })), Err(Fault::NoChoice));
+    assert_eq!(body(&json!({ "choices": [] })), Err(Fault::NoMessage));
+    assert_eq!(body(&json!({ "choices": [{ "index": 0 }] })), Err(Fault::NoMessage));
     assert!(matches!(
         body(&json!({ "error": { "message": "m" } })),
         Err(Fault::Reported { began: Began::No, .. })
@@ -488,5 +398,5 @@ fn a_body_that_says_nothing_is_told_from_one_that_says_no() {
         body(&json!({ "choices": [{ "error": { "code": 502 }, "message": {} }] })),
         Err(Fault::Reported { .. })
     ));
-    assert_eq!(Decoder::new(Bytes::new()).body(b"<html>"), Err(Fault::NotJson("the body")));
+    assert_eq!(Reader::new(Bytes::new()).body(b"<html>"), Err(Fault::NotJson("the body")));
 }

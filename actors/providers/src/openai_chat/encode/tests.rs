@@ -1,16 +1,19 @@
 //! Neutral requests and the exact bytes that they become.
 
 use super::*;
+use crate::class::{Charge, Class, Failure};
 use crate::endpoint::{Parts, Reasoning};
+use crate::family::Family;
 use events::json::Json;
 use events::message::{Message, Part, Seal, ToolCall};
-use events::prompt::Params;
+use events::prompt::{Catalogue, Params};
 use events::quantity::Tokens;
 use events::run::ledger::UNKNOWN_RESULT;
 use serde_json::{Value, json};
 
 fn endpoint(quirks: Quirks) -> Endpoint {
-    Endpoint::new("test", "http://127.0.0.1:1/v1".parse().unwrap(), None, quirks)
+    let base = "http://127.0.0.1:1/v1".parse().unwrap();
+    Endpoint::new("test", Family::OpenaiChat, base, None, quirks)
 }
 
 fn request(messages: &[Message]) -> Request {
@@ -170,8 +173,10 @@ fn reasoning_goes_back_to_the_one_who_gave_it_only() {
             profile: profile.into(),
             model: model.into(),
         };
-        let parts =
-            vec![Part::Reasoning { text: "hm".into(), seal }, Part::Text { text: "so".into() }];
+        let parts = vec![
+            Part::Reasoning { text: "hm".into(), seal, sealed: None },
+            Part::Text { text: "so".into() },
+        ];
         request(&[assistant(parts)])
     };
     let sent = |quirks, given: &Request| wire(quirks, given)["messages"][0].clone();

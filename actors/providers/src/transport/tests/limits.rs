@@ -3,7 +3,7 @@
 use super::peer::{HEAD, PATIENCE, Peer, body, both, call, content, piece, request, until_gone};
 use crate::class::{Charge, Class};
 use crate::endpoint::Endpoint;
-use crate::openai_chat::Mode;
+use crate::family::Mode;
 use crate::transport::Client;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;

@@ -4,7 +4,7 @@ use super::super::Client;
 use crate::class::Failure;
 use crate::delta::{Answer, Delta};
 use crate::endpoint::{Endpoint, Quirks};
-use crate::openai_chat::Mode;
+use crate::family::{Family, Mode};
 use crate::secret::Secret;
 use events::json::Json;
 use events::message::{Message, Role};
@@ -29,7 +29,8 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap()).parse().unwrap();
         let key = Some(Secret::new("topsecret".to_owned()));
-        (Self { listener }, Endpoint::new("test", base, key, Quirks::STANDARD))
+        let endpoint = Endpoint::new("test", Family::OpenaiChat, base, key, Quirks::STANDARD);
+        (Self { listener }, endpoint)
     }
 
     /// Takes a connection and reads one request.

@@ -1,0 +1,98 @@
+//! The API families: what is spoken at an endpoint, from the request's bytes to the reader of the answer.
+//!
+//! A closed set. A new family is a module, a variant here and its arms below; nothing else asks which family it is
+//! but the head of a request, which carries the key in the family's own way.
+
+use crate::decode::{Decoder, Sse};
+use crate::encode::EncodeError;
+use crate::endpoint::Endpoint;
+use crate::openai_chat;
+use bytes::Bytes;
+use events::prompt::Request;
+use url::Url;
+
+/// How an answer is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Piece by piece.
+    Stream,
+    /// In one body.
+    Whole,
+}
+
+/// What is spoken at an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// OpenAI chat completions, and the many that speak it.
+    OpenaiChat,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::OpenaiChat];
+
+    /// Its name in configuration and in the seal of reasoning. Part of stored seals: never changed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai_chat",
+        }
+    }
+
+    /// The family of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|family| family.name() == name)
+    }
+
+    /// Writes the body of a request.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] for what the family or this provider is known to refuse.
+    pub fn encode(
+        self,
+        endpoint: &Endpoint,
+        request: &Request,
+        mode: Mode,
+    ) -> Result<Vec<u8>, EncodeError> {
+        match self {
+            Self::OpenaiChat => openai_chat::encode::encode(endpoint, request, mode),
+        }
+    }
+
+    /// A reader of the answer to a request with these bytes, from which ids are made where the provider gives none.
+    #[must_use]
+    pub fn decoder(self, request: Bytes) -> Box<dyn Decoder> {
+        match self {
+            Self::OpenaiChat => Box::new(Sse::new(openai_chat::decode::Reader::new(request))),
+        }
+    }
+
+    /// Where a model is asked.
+    pub(crate) fn ask_url(self, endpoint: &Endpoint, _model: &str, _mode: Mode) -> Url {
+        match self {
+            Self::OpenaiChat => endpoint.url("chat/completions"),
+        }
+    }
+
+    /// Where the models are listed.
+    pub(crate) fn models_url(self, endpoint: &Endpoint) -> Url {
+        match self {
+            Self::OpenaiChat => endpoint.url("models"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_one_family() {
+        for family in Family::ALL {
+            assert_eq!(Family::named(family.name()), Some(family));
+        }
+        assert_eq!(Family::named("openai"), None);
+    }
+}
