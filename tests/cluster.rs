@@ -9,15 +9,15 @@ use tests::process::{PATIENCE, answer, json as body, wait_for};
 use tests::sse::Events;
 
 /// Servers, and nodes over them; each node has a folder of its own.
-struct Cluster {
+pub(crate) struct Cluster {
     nats: Nats,
-    folders: Vec<TempDir>,
-    nodes: Vec<Node>,
+    pub(crate) folders: Vec<TempDir>,
+    pub(crate) nodes: Vec<Node>,
 }
 
 impl Cluster {
     /// So many nodes, each with its share of the partitions.
-    async fn of(nodes: usize) -> Self {
+    pub(crate) async fn of(nodes: usize) -> Self {
         let nats = Nats::one(Sync::Always).await;
         let folders = (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect();
         let mut cluster = Self { nats, folders, nodes: vec![] };
@@ -29,7 +29,7 @@ impl Cluster {
         cluster
     }
 
-    async fn start(&self, nth: usize) -> Node {
+    pub(crate) async fn start(&self, nth: usize) -> Node {
         let (urls, monitors) = (self.nats.urls().join(","), self.nats.monitors().join(","));
         let name = format!("n{nth}");
         let words = ["--demo", "--nats", &urls, "--nats-monitor", &monitors, "--node", &name];
@@ -39,7 +39,7 @@ impl Cluster {
     }
 
     /// Every node sees all the others, and serves what belongs to it.
-    async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         for node in &self.nodes {
             wait_for("every node has its share", || async {
                 let (_, list) = node.get("/v1/nodes").await;
@@ -51,19 +51,19 @@ impl Cluster {
     }
 
     /// Node 0 is asked for a run that it owns itself: new roots live where they are asked for.
-    async fn run_of_first(&self, input: &str) -> String {
+    pub(crate) async fn run_of_first(&self, input: &str) -> String {
         self.nodes[0].start_run(&json!({ "input": input })).await
     }
 }
 
-async fn chat(node: &Node, session: &str, messages: &Value) -> (u16, Value) {
+pub(crate) async fn chat(node: &Node, session: &str, messages: &Value) -> (u16, Value) {
     let request =
         node.ask(Method::POST, "/v1/chat/completions").header("x-piton-session-id", session);
     let request = request.timeout(PATIENCE);
     answer(body(request, &json!({"model": "demo", "messages": messages}))).await
 }
 
-fn said(role: &str, text: &str) -> Value {
+pub(crate) fn said(role: &str, text: &str) -> Value {
     json!({"role": role, "content": text})
 }
 

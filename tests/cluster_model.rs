@@ -34,6 +34,7 @@ const NOTHING: Budget = Budget {
     restarts: 0,
     places: 0,
     silences: 0,
+    fences: 0,
     deaf: false,
 };
 
@@ -128,6 +129,12 @@ fn owners_when_one_is_suspected() {
 }
 
 #[test]
+fn owners_when_one_is_fenced() {
+    explore(2, Budget { advances: 1, begins: 2, fences: 1, ..NOTHING });
+    explore(2, Budget { advances: 1, begins: 1, fences: 2, ..NOTHING });
+}
+
+#[test]
 fn owners_when_a_former_one_does_not_stop() {
     explore(2, Budget { advances: 2, begins: 2, deaf: true, ..NOTHING });
 }
@@ -177,6 +184,7 @@ const MUCH: Budget = Budget {
     restarts: 2,
     places: 6,
     silences: 0,
+    fences: 0,
     deaf: false,
 };
 
@@ -188,7 +196,7 @@ fn owners_in_long_walks() {
 
 #[test]
 fn owners_in_long_walks_that_shake_the_bucket() {
-    let left = Budget { bucket: 3, silences: 3, ..MUCH };
+    let left = Budget { bucket: 3, silences: 3, fences: 2, ..MUCH };
     let acked: usize = (0..WALKS).map(|seed| walk(seed, left)).sum();
     let deaf: usize = (0..WALKS).map(|seed| walk(seed, Budget { deaf: true, ..left })).sum();
     assert!(acked > 500 && deaf > 500, "the walks do too little: {acked} and {deaf}");

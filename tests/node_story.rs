@@ -157,7 +157,8 @@ async fn the_table_of_rights_and_the_router_name_the_same_routes() {
         let path = row
             .path
             .replace("{id}", "run_050000000000000000000000000007")
-            .replace("{*model}", "demo");
+            .replace("{*model}", "demo")
+            .replace("{name}", "alone");
         let got = client()
             .request(row.method.clone(), format!("{}{path}", node.url))
             .send()

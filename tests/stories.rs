@@ -13,6 +13,7 @@ mod leases;
 mod nats_deploy;
 mod nats_servers;
 mod node_story;
+mod nodes;
 mod outage;
 mod probe;
 mod runs;

@@ -6,6 +6,7 @@ mod envelope;
 mod far;
 mod local;
 mod nats;
+pub mod node;
 mod refold;
 mod vocabulary;
 

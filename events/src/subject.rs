@@ -222,6 +222,18 @@ impl Namespace {
         key.strip_prefix("node.")
     }
 
+    /// The subject of the fence of a node in the bucket of leases: its key is `fence.` and the node's name.
+    #[must_use]
+    pub fn fence_of(&self, node: &str) -> String {
+        format!("$KV.LEASE_{self}.fence.{node}")
+    }
+
+    /// The node whose fence a key of the bucket is.
+    #[must_use]
+    pub fn fenced(key: &str) -> Option<&str> {
+        key.strip_prefix("fence.")
+    }
+
     /// The partition whose lease a key of the bucket is.
     #[must_use]
     pub fn leased(key: &str) -> Option<Partition> {
@@ -432,6 +444,8 @@ mod tests {
         assert_eq!(ours().lease_stream(), format!("KV_{}", ours().lease_bucket()));
         assert_eq!(ours().member_of("node-1"), "$KV.LEASE_prod.node.node-1");
         assert_eq!(["node.node-1", "p.05"].map(Namespace::member), [Some("node-1"), None]);
+        assert_eq!(ours().fence_of("node-1"), "$KV.LEASE_prod.fence.node-1");
+        assert_eq!(["fence.node-1", "node.a"].map(Namespace::fenced), [Some("node-1"), None]);
         assert_eq!(Namespace::leased("p.05"), Some(five));
         assert_eq!(["p.5", "p.64", "p.", "05", "p.05.x"].map(Namespace::leased), [None; 5]);
         assert_eq!(ours().journal_of(five), "ev.prod.05.>");

@@ -11,7 +11,7 @@ use crate::metric;
 use crate::telemetry::Metrics;
 use actors::bus::Bus;
 use actors::clock::Clock;
-use actors::cluster::{NodeName, place};
+use actors::cluster::place;
 use actors::directory::Serves;
 use actors::entropy::Entropy;
 use actors::host::Hosted;
@@ -26,7 +26,7 @@ use events::quantity::{Instant, Millis};
 use events::record::{Actor, CommandId};
 use projections::Handle;
 use serde::Serialize;
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 use store::Store;
 use tokio::sync::{Semaphore, watch};
 use tools::Registry;
@@ -132,10 +132,10 @@ impl App {
     #[must_use]
     pub fn has_its_share(&self) -> bool {
         let Some(cluster) = &self.cluster else { return true };
-        let live: BTreeSet<NodeName> = cluster.nodes.borrow().keys().cloned().collect();
+        let nodes = Arc::clone(&cluster.nodes.borrow());
         let served = *self.served.borrow();
-        let mut share = place::belonging(&cluster.node, &live).into_iter();
-        live.contains(&cluster.node) && share.all(|partition| served.contains(partition))
+        let mut share = place::belonging(&cluster.node, &nodes.takers()).into_iter();
+        nodes.life(&cluster.node).is_some() && share.all(|partition| served.contains(partition))
     }
 
     /// Asks the owner of a stream for a decision.

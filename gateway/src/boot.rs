@@ -192,6 +192,14 @@ impl std::fmt::Debug for Running {
 }
 
 impl Running {
+    /// Waits until an operator has fenced this node; for ever where the journal is its own.
+    pub async fn fenced(&self) {
+        match &self.app.cluster {
+            Some(cluster) => cluster.fenced().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Accepts nothing more, lets what is in flight finish within the configured bound, and closes.
     pub async fn stop(self) {
         self.stop.stop(&self.app).await;

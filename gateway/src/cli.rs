@@ -15,6 +15,7 @@ mod follow;
 mod init;
 mod journal;
 mod keys;
+mod nodes;
 mod own;
 mod print;
 mod progress;
@@ -105,6 +106,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Run(verb) => beside_a_node(run::run(ctx, verb)),
         Verb::Journal(verb) => wait(journal::journal(ctx, verb)),
         Verb::Keys(verb) => wait(keys::keys(ctx, verb)),
+        Verb::Nodes(verb) => wait(nodes::nodes(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Completion(completion) => about::completion(ctx, &completion),

@@ -4,6 +4,7 @@ pub mod fact;
 pub mod journal;
 pub mod list;
 pub mod live;
+pub mod node;
 pub mod run;
 pub mod time;
 pub mod usage;

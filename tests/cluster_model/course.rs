@@ -16,6 +16,7 @@ pub struct Budget {
     pub restarts: u8,
     pub places: u8,
     pub silences: u8,
+    pub fences: u8,
     /// A node goes on serving although it was told to stop.
     pub deaf: bool,
 }
@@ -59,6 +60,8 @@ pub enum Move {
     Place(usize, Belongs),
     Drained(usize),
     Silent(usize),
+    /// A node hears that the life that holds the lease was fenced; that one may hear it too.
+    Fence(usize),
     /// The bucket is made again, empty.
     Remake,
     /// The bucket is restored with its first value, which never expires.

@@ -66,9 +66,14 @@ impl World {
             restarts: 0,
             places: 0,
             silences: 0,
+            fences: 0,
             deaf: false,
         };
         let acked = self.acked.len();
+        if self.fenced.contains(&self.nodes[chosen].boot.0) {
+            // Only its next life may go on.
+            self.restart(chosen);
+        }
         for nth in 0..self.nodes.len() {
             let belongs = if nth == chosen { Belongs::Here } else { Belongs::Elsewhere };
             // What was told while the node was deaf is told again by the next word of its lease.

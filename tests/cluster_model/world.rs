@@ -74,6 +74,8 @@ pub struct World {
     pub disowned: BTreeSet<u16>,
     /// The bucket lost its memory, or somebody was replaced on suspicion: two may hold a lease for a while.
     pub shaken: bool,
+    /// Lives that an operator ended; not every node has heard it.
+    pub fenced: BTreeSet<u128>,
     ids: u16,
     boots: u128,
 }
@@ -101,6 +103,7 @@ impl World {
             acked: BTreeSet::new(),
             disowned: BTreeSet::new(),
             shaken: false,
+            fenced: BTreeSet::new(),
             ids: 0,
             boots: nodes as u128,
         };
@@ -133,6 +136,7 @@ impl World {
             restarts,
             places,
             silences,
+            fences,
             deaf: _,
         } = self.left;
         let mut moves = vec![];
@@ -160,6 +164,7 @@ impl World {
             may(places > 0, &both);
             may(node.draining, &[Move::Drained(nth)]);
             may(silences > 0, &[Move::Silent(nth)]);
+            may(fences > 0, &[Move::Fence(nth)]);
         }
         for (nth, put) in self.puts.iter().enumerate() {
             may(true, &[Move::LandPut(nth, Reply::Arrives)]);
@@ -208,7 +213,10 @@ impl World {
             }
             Move::Begin(nth) => self.begin(nth),
             Move::Settle(nth) => self.settle(nth),
-            Move::Restart(nth) => self.restart(nth),
+            Move::Restart(nth) => {
+                self.left.restarts -= 1;
+                self.restart(nth);
+            }
             Move::Place(nth, belongs) => {
                 self.left.places -= 1;
                 self.step(nth, Input::Placed(belongs));
@@ -222,6 +230,14 @@ impl World {
                 self.shaken = true;
                 if let Seen::Held { holder: Some(holder), .. } = self.bucket.seen.clone() {
                     self.step(nth, Input::Silent(holder.boot));
+                }
+            }
+            Move::Fence(nth) => {
+                self.left.fences -= 1;
+                self.shaken = true;
+                if let Seen::Held { holder: Some(holder), .. } = self.bucket.seen.clone() {
+                    self.fenced.insert(holder.boot.0);
+                    self.step(nth, Input::Fenced(holder.boot));
                 }
             }
             Move::Remake | Move::Restore => self.remake(next),
@@ -419,8 +435,7 @@ impl World {
         }
     }
 
-    fn restart(&mut self, nth: usize) {
-        self.left.restarts -= 1;
+    pub fn restart(&mut self, nth: usize) {
         self.boots += 1;
         let boot = Boot(self.boots);
         let name = format!("n{nth}").parse().expect("a name");

@@ -70,9 +70,13 @@ async fn leads(connect: &Connect, store: &Store, stream: &StreamKey) -> (Keeper,
     drop(owned);
     store.own(stream.partition(), epoch).await.unwrap();
     let members = Members::start(bucket, node.clone(), connect.boot);
-    patient(members.nodes().wait_for(|nodes| nodes.get(&node) == Some(&connect.boot)))
-        .await
-        .unwrap();
+    patient(
+        members
+            .nodes()
+            .wait_for(|nodes| nodes.life(&node).is_some_and(|life| life.boot == connect.boot)),
+    )
+    .await
+    .unwrap();
     (keeper, members)
 }
 

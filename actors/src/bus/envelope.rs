@@ -220,13 +220,7 @@ impl Message {
     ///
     /// When it can not be serialised.
     pub fn write(&self) -> Result<Vec<u8>, CodecError> {
-        let Parcel { kind, schema, body } = self.pack()?;
-        let Body::Inline(body) = body else { return Err(CodecError::Absent { kind }) };
-        let mut bytes = Vec::with_capacity(body.len().saturating_add(4));
-        bytes.extend_from_slice(&kind.to_le_bytes());
-        bytes.extend_from_slice(&schema.to_le_bytes());
-        bytes.extend_from_slice(&body);
-        Ok(bytes)
+        write(self)
     }
 
     /// Reads a whole message, and insists that no byte is left over.
@@ -235,11 +229,23 @@ impl Message {
     ///
     /// As [`Carried::unpack`]; what is shorter than its numbers is of kind 0.
     pub fn read(bytes: &[u8]) -> Result<Self, CodecError> {
-        let short = CodecError::Payload { kind: 0, schema: 0 };
-        let (kind, rest) = bytes.split_first_chunk::<2>().ok_or(short.clone())?;
-        let (schema, body) = rest.split_first_chunk::<2>().ok_or(short)?;
-        Self::unpack(u16::from_le_bytes(*kind), u16::from_le_bytes(*schema), body)
+        read(bytes)
     }
+}
+
+/// A value as a whole message.
+pub(super) fn write(value: &impl Carried) -> Result<Vec<u8>, CodecError> {
+    let Parcel { kind, schema, body } = value.pack()?;
+    let Body::Inline(body) = body else { return Err(CodecError::Absent { kind }) };
+    Ok([&kind.to_le_bytes()[..], &schema.to_le_bytes()[..], &body].concat())
+}
+
+/// The value that a whole message is.
+pub(super) fn read<T: Carried>(bytes: &[u8]) -> Result<T, CodecError> {
+    let short = CodecError::Payload { kind: 0, schema: 0 };
+    let (kind, rest) = bytes.split_first_chunk::<2>().ok_or(short.clone())?;
+    let (schema, body) = rest.split_first_chunk::<2>().ok_or(short)?;
+    T::unpack(u16::from_le_bytes(*kind), u16::from_le_bytes(*schema), body)
 }
 
 #[cfg(test)]

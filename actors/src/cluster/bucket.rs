@@ -4,6 +4,7 @@
 //! end. A publish whose outcome is not known may arrive later; the revision it names makes that harmless.
 
 use super::lease::{Holder, Outcome, Seen, TTL};
+use super::member::{Life, Wish};
 use super::{NodeName, Uptime};
 use async_nats::jetstream::context::{Context, PublishErrorKind};
 use async_nats::jetstream::kv::{self, Operation};
@@ -23,8 +24,12 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 const MARKER: Duration = Duration::from_secs(60);
 /// Kind and schema of a value.
 const VALUE: (u16, u16) = (40, 1);
-/// Kind and schema of a node's word.
+/// Kind and schema of the word of a node that takes partitions.
 const MEMBER: (u16, u16) = (41, 1);
+/// Of one that takes none. A build that can not read it counts the node as gone, which places the same.
+const DRAINING: (u16, u16) = (42, 1);
+/// Of a fence.
+const FENCE: (u16, u16) = (43, 1);
 
 const OPERATION: &str = "KV-Operation";
 const MARKER_REASON: &str = "Nats-Marker-Reason";
@@ -57,9 +62,13 @@ impl Bucket {
         Self { context, namespace, replicas }
     }
 
-    /// Says that this life of a node is there, for [`TTL`].
-    pub(super) async fn put_member(&self, node: &NodeName, boot: Boot) -> Outcome {
-        let Ok(value) = framed(MEMBER, &boot) else { return Outcome::Unknown };
+    /// Says that this life of a node is there, for [`TTL`], and whether it takes partitions.
+    pub(super) async fn put_member(&self, node: &NodeName, life: Life) -> Outcome {
+        let form = match life.wish {
+            Wish::Take => MEMBER,
+            Wish::Drain => DRAINING,
+        };
+        let Ok(value) = framed(form, &life.boot) else { return Outcome::Unknown };
         let mut headers = HeaderMap::new();
         headers.insert(async_nats::header::NATS_MESSAGE_TTL, format!("{}s", TTL.0 / 1_000));
         self.send(self.namespace.member_of(node.as_str()), headers, value.into()).await
@@ -72,6 +81,28 @@ impl Bucket {
         self.send(self.namespace.member_of(node.as_str()), headers, Bytes::new()).await
     }
 
+    /// Says that a life of a node must not act any more. It stands until the node's next life takes it away.
+    ///
+    /// # Errors
+    ///
+    /// When nobody can say whether it stands. It may be said again.
+    pub async fn fence(&self, node: &NodeName, boot: Boot) -> Result<(), BucketError> {
+        let silent = |why: &str| BucketError::Silent(why.to_owned());
+        let value = framed(FENCE, &boot).map_err(|error| silent(&error.to_string()))?;
+        let subject = self.namespace.fence_of(node.as_str());
+        match self.send(subject, HeaderMap::new(), value.into()).await {
+            Outcome::Stored { .. } => Ok(()),
+            Outcome::Refused | Outcome::Unknown => Err(silent("whether it stands is not known")),
+        }
+    }
+
+    /// Takes a fence of a former life of a node away.
+    pub(super) async fn unfence(&self, node: &NodeName) -> Outcome {
+        let mut headers = HeaderMap::new();
+        headers.insert(OPERATION, "DEL");
+        self.send(self.namespace.fence_of(node.as_str()), headers, Bytes::new()).await
+    }
+
     /// Opens a watch on the nodes' words in a bucket that [`Self::open`] made: what stands there first, then each change.
     pub(super) async fn watch_members(
         &self,
@@ -79,15 +110,15 @@ impl Bucket {
         let silent = |error: &dyn std::error::Error| BucketError::Silent(error.to_string());
         let found = self.context.get_key_value(self.namespace.lease_bucket()).await;
         let bucket = found.map_err(|error| silent(&error))?;
-        let watch = bucket.watch_with_history("node.*").await.map_err(|error| silent(&error))?;
+        let keys = ["node.*", "fence.*"];
+        let watch = bucket.watch_many_with_history(keys).await.map_err(|error| silent(&error))?;
         Ok(watch.map(|entry| {
             let entry = entry.ok()?;
-            let node = Namespace::member(&entry.key)?.parse().ok()?;
-            let boot = match entry.operation {
-                Operation::Put => unframed(MEMBER, &entry.value),
+            let value = match entry.operation {
+                Operation::Put => Some(&*entry.value),
                 Operation::Delete | Operation::Purge => None,
             };
-            Some(News { node, boot, is_last: entry.delta == 0 })
+            Some(News { said: said(&entry.key, value), is_last: entry.delta == 0 })
         }))
     }
 
@@ -203,14 +234,35 @@ impl Bucket {
     }
 }
 
-/// What the watch says of one node.
+/// One thing that the watch says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct News {
-    pub(super) node: NodeName,
-    /// Which life of it; `None` when it is gone.
-    pub(super) boot: Option<Boot>,
+    /// `None` for what another build wrote.
+    pub(super) said: Option<Said>,
     /// Nothing that was there before is left to be told.
     pub(super) is_last: bool,
+}
+
+/// What the watch says of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Which life of it is there; `None` when it is gone.
+    Lives(NodeName, Option<Life>),
+    /// Which life of it must not act any more.
+    Fenced(NodeName, Option<Boot>),
+}
+
+fn said(key: &str, value: Option<&[u8]>) -> Option<Said> {
+    if let Some(node) = Namespace::fenced(key) {
+        let boot = value.and_then(|value| unframed(FENCE, value));
+        return Some(Said::Fenced(node.parse().ok()?, boot));
+    }
+    let node = Namespace::member(key)?.parse().ok()?;
+    let life = value.and_then(|value| {
+        let takes = unframed(MEMBER, value).map(|boot| Life { boot, wish: Wish::Take });
+        takes.or_else(|| Some(Life { boot: unframed(DRAINING, value)?, wish: Wish::Drain }))
+    });
+    Some(Said::Lives(node, life))
 }
 
 fn write(holder: &Holder) -> Result<Vec<u8>, codec::CodecError> {
@@ -270,6 +322,19 @@ mod tests {
         assert_eq!(bytes, [41, 0, 1, 0, 0xac, 2]);
         assert_eq!(unframed(MEMBER, &bytes), Some(Boot(300)));
         assert_eq!(unframed::<Boot>(VALUE, &bytes), None);
+        let [life, drains] = [Wish::Take, Wish::Drain].map(|wish| Life { boot: Boot(300), wish });
+        let node: NodeName = "a".parse().unwrap();
+        let told = |key, value: &[u8]| said(key, Some(value)).unwrap();
+        assert_eq!(told("node.a", &bytes), Said::Lives(node.clone(), Some(life)));
+        let bytes = [42, 0, 1, 0, 0xac, 2];
+        assert_eq!(framed(DRAINING, &Boot(300)).unwrap(), bytes);
+        assert_eq!(told("node.a", &bytes), Said::Lives(node.clone(), Some(drains)));
+        assert_eq!(said("node.a", None), Some(Said::Lives(node.clone(), None)));
+        let bytes = [43, 0, 1, 0, 0xac, 2];
+        assert_eq!(framed(FENCE, &Boot(300)).unwrap(), bytes);
+        assert_eq!(told("fence.a", &bytes), Said::Fenced(node.clone(), Some(Boot(300))));
+        assert_eq!(told("node.a", &bytes), Said::Lives(node, None), "a fence is no sign of life");
+        assert_eq!(said("p.05", Some(&bytes)), None);
     }
 
     #[test]

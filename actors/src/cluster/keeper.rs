@@ -7,7 +7,7 @@
 use super::NodeName;
 use super::bucket::{Bucket, BucketError, uptime};
 use super::dispatch::Horizon;
-use super::lease::{Action, Belongs, Input, Lease, Why};
+use super::lease::{Action, Belongs, Holder, Input, Lease, Why};
 use crate::task;
 use events::id::Partition;
 use events::record::{Boot, Epoch};
@@ -43,10 +43,14 @@ pub struct Owned {
 /// What this node owns now.
 pub type Owns = BTreeMap<Partition, Owned>;
 
+/// Who holds each partition, as far as this node has seen; those that nobody holds are left out.
+pub type Holders = BTreeMap<Partition, Holder>;
+
 enum Word {
     Placed(BTreeSet<Partition>),
     Met(Partition, Epoch),
     Silent(Boot),
+    Fenced(Boot),
     Drained(Partition),
 }
 
@@ -63,6 +67,7 @@ enum Report {
 pub struct Keeper {
     words: mpsc::Sender<Word>,
     owns: watch::Receiver<Arc<Owns>>,
+    holders: watch::Receiver<Arc<Holders>>,
     task: Arc<Abort>,
 }
 
@@ -83,11 +88,12 @@ impl Keeper {
         let (words, told) = mpsc::channel(WORDS_MAX);
         let (report, reports) = mpsc::channel(REPORTS_MAX);
         let (shows, owns) = watch::channel(Arc::default());
+        let (holds, holders) = watch::channel(Arc::default());
         let leases =
             Partition::all().map(|partition| (partition, Lease::new(node.clone(), boot))).collect();
-        let task = Task { bucket, store, leases, draining: BTreeSet::new(), report, shows };
+        let task = Task { bucket, store, leases, draining: BTreeSet::new(), report, shows, holds };
         let task = task::spawn(task::Kind::Lease, task.run(told, reports));
-        Self { words, owns, task: Arc::new(Abort(task)) }
+        Self { words, owns, holders, task: Arc::new(Abort(task)) }
     }
 
     /// Says which partitions belong to this node now.
@@ -105,6 +111,11 @@ impl Keeper {
         self.say(Word::Silent(boot)).await;
     }
 
+    /// Says that a life of a node must not act any more: another one's partitions are taken, one's own are lost at once.
+    pub async fn fenced(&self, boot: Boot) {
+        self.say(Word::Fenced(boot)).await;
+    }
+
     /// Says that a partition that was to be let go is at rest.
     pub async fn drained(&self, partition: Partition) {
         self.say(Word::Drained(partition)).await;
@@ -114,6 +125,12 @@ impl Keeper {
     #[must_use]
     pub fn owns(&self) -> watch::Receiver<Arc<Owns>> {
         self.owns.clone()
+    }
+
+    /// Who holds each partition, now and as it changes.
+    #[must_use]
+    pub fn holders(&self) -> watch::Receiver<Arc<Holders>> {
+        self.holders.clone()
     }
 
     /// Until when this node may act for a partition.
@@ -141,6 +158,7 @@ struct Task {
     draining: BTreeSet<Partition>,
     report: mpsc::Sender<Report>,
     shows: watch::Sender<Arc<Owns>>,
+    holds: watch::Sender<Arc<Holders>>,
 }
 
 impl Task {
@@ -209,6 +227,7 @@ impl Task {
             }
             Word::Met(partition, epoch) => self.step(partition, Input::Met(epoch)),
             Word::Silent(boot) => self.all(&Input::Silent(boot)),
+            Word::Fenced(boot) => self.all(&Input::Fenced(boot)),
             Word::Drained(partition) => self.step(partition, Input::Drained),
         }
     }
@@ -251,7 +270,7 @@ impl Task {
                     Why::HandedOver => {
                         tracing::debug!(partition = partition.number(), "handed over");
                     }
-                    Why::HeartbeatsFailed | Why::Taken => {
+                    Why::HeartbeatsFailed | Why::Taken | Why::Fenced => {
                         tracing::warn!(partition = partition.number(), ?why, "not owned any more");
                     }
                 }
@@ -307,15 +326,22 @@ impl Task {
             let draining = self.draining.contains(partition);
             Some((*partition, Owned { epoch, horizon, draining }))
         };
-        let owns: Owns = self.leases.iter().filter_map(owned).collect();
-        self.shows.send_if_modified(|shown| {
-            let changed = **shown != owns;
-            if changed {
-                *shown = Arc::new(owns);
-            }
-            changed
-        });
+        show(&self.shows, self.leases.iter().filter_map(owned).collect());
+        let held =
+            |(partition, lease): (&Partition, &Lease)| Some((*partition, lease.holder()?.clone()));
+        show(&self.holds, self.leases.iter().filter_map(held).collect());
     }
+}
+
+/// Shows a state, if it is another one.
+fn show<T: PartialEq>(shows: &watch::Sender<Arc<T>>, now: T) {
+    shows.send_if_modified(|shown| {
+        let changed = **shown != now;
+        if changed {
+            *shown = Arc::new(now);
+        }
+        changed
+    });
 }
 
 async fn look(

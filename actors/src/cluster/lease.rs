@@ -26,6 +26,8 @@ pub const FENCE: Millis = Millis(12_000);
 pub const STALE: Millis = Millis(20_000);
 /// The least time between two looks.
 pub const LOOK_PACE: Millis = Millis(500);
+/// Fenced lives that are remembered. What one of an older fence holds ends by its time.
+pub const FENCED_MAX: usize = 64;
 
 /// Who holds a partition: the value in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,6 +116,8 @@ pub enum Input {
     Met(Epoch),
     /// Nobody answers at that life of an owner: it was probed and is silent.
     Silent(Boot),
+    /// An operator says that that life of a node must not act any more, however alive it looks.
+    Fenced(Boot),
     /// What [`Action::Drain`] asked for is done.
     Drained,
 }
@@ -127,6 +131,8 @@ pub enum Why {
     Taken,
     /// It was asked to.
     HandedOver,
+    /// An operator ended this life.
+    Fenced,
 }
 
 /// What is to be done, in this order.
@@ -223,6 +229,8 @@ pub struct Lease {
     doubt: Option<Uptime>,
     /// A life that was probed and is silent.
     silent: Option<Boot>,
+    /// The lives that an operator ended, the newest of them.
+    fenced: Vec<Boot>,
 }
 
 impl Lease {
@@ -241,6 +249,7 @@ impl Lease {
             look_from: Uptime(0),
             doubt: None,
             silent: None,
+            fenced: Vec::new(),
         }
     }
 
@@ -293,6 +302,7 @@ impl Lease {
     fn learn(&mut self, now: Uptime, input: Input, actions: &mut Vec<Action>) {
         match input {
             Input::Tick => {}
+            Input::Placed(_) if self.fenced.contains(&self.boot) => {}
             Input::Placed(belongs) => self.belongs = belongs,
             Input::Watched(seen) => {
                 // An owner in doubt believes only a look: old news of its own would prolong its lease.
@@ -326,6 +336,7 @@ impl Lease {
                 }
             }
             Input::Silent(boot) => self.silent = Some(boot),
+            Input::Fenced(boot) => self.fence(boot, actions),
             Input::Drained => {
                 if let Some(tenure) = &mut self.tenure
                     && tenure.draining == Draining::Asked
@@ -417,7 +428,9 @@ impl Lease {
 
     /// Whether a node that does not own the partition may write its own name there.
     fn may_take(&self, now: Uptime, seen: &Seen, since: Uptime) -> bool {
-        let silent = |holder: &Holder| self.silent == Some(holder.boot);
+        let silent = |holder: &Holder| {
+            self.silent == Some(holder.boot) || self.fenced.contains(&holder.boot)
+        };
         match seen {
             Seen::Free { .. } => true,
             Seen::Held { holder, .. } => {

@@ -3,13 +3,13 @@
 //! It only says where partitions belong. A node that is wrongly thought dead still owns what it has leases of, and one
 //! that is wrongly thought alive keeps nobody from taking a lease that has ended.
 
-use super::NodeName;
-use super::bucket::{Bucket, News};
+use super::bucket::{Bucket, News, Said, uptime};
 use super::lease::{HEARTBEAT, Outcome};
+use super::{NodeName, Uptime};
 use crate::task;
 use events::record::Boot;
 use futures_util::{Stream, StreamExt};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,72 @@ use tokio::task::JoinHandle;
 /// The wait before a watch that ended is opened again.
 const REOPEN: Duration = Duration::from_millis(500);
 
-/// The nodes that live, by name, and which life of each it is.
-pub type Nodes = BTreeMap<NodeName, Boot>;
+/// Whether a node takes partitions. A wish of one life: the next one takes its share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// It takes what the placement gives it.
+    Take,
+    /// It hands over what it has and takes nothing, and answers as a gateway.
+    Drain,
+}
+
+/// One life of a node, as it says itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life {
+    /// Which one.
+    pub boot: Boot,
+    /// Whether it takes partitions.
+    pub wish: Wish,
+}
+
+/// The nodes, as one of them sees them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Nodes {
+    lives: BTreeMap<NodeName, Life>,
+    fenced: BTreeMap<NodeName, Boot>,
+}
+
+impl Nodes {
+    /// Those that say they are there, without those that were fenced.
+    pub fn lives(&self) -> impl Iterator<Item = (&NodeName, Life)> {
+        let fenced = |name: &NodeName, life: &Life| self.fenced.get(name) == Some(&life.boot);
+        let lives = self.lives.iter().filter(move |(name, life)| !fenced(name, life));
+        lives.map(|(name, life)| (name, *life))
+    }
+
+    /// The life of one of them.
+    #[must_use]
+    pub fn life(&self, node: &NodeName) -> Option<Life> {
+        self.lives().find_map(|(name, life)| (name == node).then_some(life))
+    }
+
+    /// Those that partitions are placed on. When all drain, none does: a cluster that owns nothing serves nobody.
+    #[must_use]
+    pub fn takers(&self) -> BTreeSet<NodeName> {
+        let takers = self.lives().filter(|(_, life)| life.wish == Wish::Take);
+        let takers: BTreeSet<NodeName> = takers.map(|(name, _)| name.clone()).collect();
+        if takers.is_empty() {
+            self.lives().map(|(name, _)| name.clone()).collect()
+        } else {
+            takers
+        }
+    }
+
+    /// Lives that must not act any more, by node. A fence stands until the node is started again.
+    #[must_use]
+    pub const fn fenced(&self) -> &BTreeMap<NodeName, Boot> {
+        &self.fenced
+    }
+}
+
+/// When the last word of each node was heard here.
+pub type Heard = BTreeMap<NodeName, Uptime>;
+
+/// What the watch tells the rest of the node.
+struct Shows {
+    nodes: watch::Sender<Arc<Nodes>>,
+    heard: watch::Sender<Heard>,
+}
 
 /// A handle on the tasks that say this node is there and watch the others. Dropping it ends them, and the word with its
 /// time.
@@ -28,7 +92,9 @@ pub type Nodes = BTreeMap<NodeName, Boot>;
 pub struct Members {
     bucket: Bucket,
     node: NodeName,
+    wish: watch::Sender<Wish>,
     nodes: watch::Receiver<Arc<Nodes>>,
+    heard: watch::Receiver<Heard>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -43,17 +109,32 @@ impl Members {
     /// it is known.
     #[must_use]
     pub fn start(bucket: Bucket, node: NodeName, boot: Boot) -> Self {
-        let (shows, nodes) = watch::channel(Arc::default());
-        let beat = task::spawn(task::Kind::Lease, beat(bucket.clone(), node.clone(), boot));
+        let ((shows, nodes), (hears, heard)) =
+            (watch::channel(Arc::default()), watch::channel(Heard::new()));
+        let (wish, wishes) = watch::channel(Wish::Take);
+        let beat = task::spawn(task::Kind::Lease, beat(bucket.clone(), node.clone(), boot, wishes));
+        let shows = Shows { nodes: shows, heard: hears };
         let watching = watch_all(bucket.clone(), node.clone(), boot, shows);
         let tasks = [beat, task::spawn(task::Kind::Lease, watching)];
-        Self { bucket, node, nodes, tasks }
+        Self { bucket, node, wish, nodes, heard, tasks }
     }
 
     /// Who lives, now and as it changes.
     #[must_use]
     pub fn nodes(&self) -> watch::Receiver<Arc<Nodes>> {
         self.nodes.clone()
+    }
+
+    /// When each was heard of last.
+    #[must_use]
+    pub fn heard(&self) -> watch::Receiver<Heard> {
+        self.heard.clone()
+    }
+
+    /// Whether this node is to take partitions from now on. All learn it from its next word, which goes out at once.
+    #[must_use]
+    pub fn wish(&self) -> watch::Sender<Wish> {
+        self.wish.clone()
     }
 
     /// Says that this node goes: nothing belongs to it from now on.
@@ -68,20 +149,33 @@ impl Members {
     }
 }
 
-async fn beat(bucket: Bucket, node: NodeName, boot: Boot) {
+async fn beat(bucket: Bucket, node: NodeName, boot: Boot, mut wish: watch::Receiver<Wish>) {
     let every = Duration::from_millis(HEARTBEAT.0);
+    // A fence of a former life says nothing of this one; it only stands in the list.
+    if bucket.unfence(&node).await == Outcome::Unknown {
+        tracing::debug!("whether a fence of a former life stands is not known");
+    }
     loop {
-        let wait = match bucket.put_member(&node, boot).await {
+        let life = Life { boot, wish: *wish.borrow_and_update() };
+        let wait = match bucket.put_member(&node, life).await {
             Outcome::Stored { .. } => every,
             // The bucket may not be there yet.
             Outcome::Refused | Outcome::Unknown => REOPEN,
         };
-        tokio::time::sleep(wait).await;
+        let wished = async {
+            if wish.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = wished => {}
+        }
     }
 }
 
-async fn watch_all(bucket: Bucket, node: NodeName, boot: Boot, shows: watch::Sender<Arc<Nodes>>) {
-    while !shows.is_closed() {
+async fn watch_all(bucket: Bucket, node: NodeName, boot: Boot, shows: Shows) {
+    while !shows.nodes.is_closed() {
         match bucket.watch_members().await {
             Ok(news) => follow(news, (&node, boot), &shows).await,
             Err(error) => tracing::debug!(%error, "the nodes are not known"),
@@ -95,23 +189,32 @@ async fn watch_all(bucket: Bucket, node: NodeName, boot: Boot, shows: watch::Sen
 async fn follow(
     news: impl Stream<Item = Option<News>>,
     (node, boot): (&NodeName, Boot),
-    shows: &watch::Sender<Arc<Nodes>>,
+    shows: &Shows,
 ) {
     let mut news = pin!(news);
-    let (mut nodes, mut is_whole) = (Nodes::new(), false);
+    let (mut nodes, mut is_whole) = (Nodes::default(), false);
     while let Some(one) = news.next().await {
-        let Some(News { node: name, boot: life, is_last }) = one else { continue };
-        if name == *node && life.is_some_and(|life| life != boot) && nodes.contains_key(node) {
-            tracing::error!(node = %name, "two nodes have the same name: give each its own, --node");
+        let Some(News { said, is_last }) = one else { continue };
+        match said {
+            Some(Said::Lives(name, Some(life))) => {
+                if name == *node && life.boot != boot && nodes.lives.contains_key(node) {
+                    tracing::error!(node = %name, "two nodes have the same name: give each its own, --node");
+                }
+                shows.heard.send_modify(|heard| _ = heard.insert(name.clone(), uptime()));
+                nodes.lives.insert(name, life);
+            }
+            Some(Said::Lives(name, None)) => {
+                shows.heard.send_modify(|heard| _ = heard.remove(&name));
+                nodes.lives.remove(&name);
+            }
+            Some(Said::Fenced(name, Some(boot))) => _ = nodes.fenced.insert(name, boot),
+            Some(Said::Fenced(name, None)) => _ = nodes.fenced.remove(&name),
+            None => {}
         }
-        match life {
-            Some(life) => nodes.insert(name, life),
-            None => nodes.remove(&name),
-        };
         is_whole |= is_last;
         // A node that does not see itself is not in the picture that the others have.
-        if is_whole && nodes.contains_key(node) {
-            shows.send_if_modified(|shown| {
+        if is_whole && nodes.lives.contains_key(node) {
+            shows.nodes.send_if_modified(|shown| {
                 let changed = **shown != nodes;
                 if changed {
                     *shown = Arc::new(nodes.clone());
@@ -127,19 +230,42 @@ mod tests {
     use super::*;
     use futures_util::stream;
 
+    fn name(node: &str) -> NodeName {
+        node.parse().unwrap()
+    }
+
+    fn told(said: Said) -> Option<News> {
+        Some(News { said: Some(said), is_last: true })
+    }
+
     /// One of what stood there before.
     fn before(node: &str, boot: u128) -> Option<News> {
-        Some(News { node: node.parse().unwrap(), boot: Some(Boot(boot)), is_last: false })
+        news(node, Some(boot)).map(|news| News { is_last: false, ..news })
     }
 
     fn news(node: &str, boot: Option<u128>) -> Option<News> {
-        Some(News { node: node.parse().unwrap(), boot: boot.map(Boot), is_last: true })
+        let life = boot.map(|boot| Life { boot: Boot(boot), wish: Wish::Take });
+        told(Said::Lives(name(node), life))
+    }
+
+    fn drains(node: &str, boot: u128) -> Option<News> {
+        told(Said::Lives(name(node), Some(Life { boot: Boot(boot), wish: Wish::Drain })))
+    }
+
+    async fn nodes(news: Vec<Option<News>>) -> Arc<Nodes> {
+        let (shows, nodes) = watch::channel(Arc::default());
+        let (heard, _) = watch::channel(Heard::new());
+        let shows = Shows { nodes: shows, heard };
+        follow(stream::iter(news), (&name("a"), Boot(1)), &shows).await;
+        nodes.borrow().clone()
     }
 
     async fn shown(news: Vec<Option<News>>) -> Vec<String> {
-        let (shows, nodes) = watch::channel(Arc::default());
-        follow(stream::iter(news), (&"a".parse().unwrap(), Boot(1)), &shows).await;
-        nodes.borrow().keys().map(ToString::to_string).collect()
+        nodes(news).await.lives().map(|(name, _)| name.to_string()).collect()
+    }
+
+    async fn takers(news: Vec<Option<News>>) -> Vec<String> {
+        nodes(news).await.takers().iter().map(ToString::to_string).collect()
     }
 
     #[tokio::test]
@@ -154,5 +280,25 @@ mod tests {
     async fn who_is_gone_is_not_shown() {
         let told = vec![news("a", Some(1)), news("b", Some(2)), news("b", None)];
         assert_eq!(shown(told).await, ["a"]);
+    }
+
+    #[tokio::test]
+    async fn who_drains_is_shown_and_nothing_is_placed_on_it_unless_all_do() {
+        let told = vec![news("a", Some(1)), drains("b", 2)];
+        assert_eq!(shown(told.clone()).await, ["a", "b"]);
+        assert_eq!(takers(told.clone()).await, ["a"]);
+        assert_eq!(takers([told.clone(), vec![drains("a", 1)]].concat()).await, ["a", "b"]);
+        assert_eq!(takers([told, vec![news("b", Some(2))]].concat()).await, ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn a_fence_ends_one_life_and_not_the_next_one() {
+        let fence = |boot: u128| told(Said::Fenced(name("b"), Some(Boot(boot))));
+        let fenced = vec![news("a", Some(1)), news("b", Some(2)), fence(2), news("b", Some(2))];
+        assert_eq!(shown(fenced.clone()).await, ["a"], "whatever it says");
+        let again = [fenced.clone(), vec![news("b", Some(3))]].concat();
+        assert_eq!(shown(again).await, ["a", "b"]);
+        let lifted = [fenced, vec![told(Said::Fenced(name("b"), None))]].concat();
+        assert_eq!(shown(lifted).await, ["a", "b"]);
     }
 }

@@ -29,6 +29,8 @@ pub enum Right {
     HealthRead,
     /// Issue, list and revoke keys.
     KeysManage,
+    /// Drain and fence nodes.
+    NodesManage,
 }
 
 impl fmt::Display for Right {
@@ -45,6 +47,7 @@ impl fmt::Display for Right {
             Self::UsageRead => "read usage",
             Self::HealthRead => "read the node's health",
             Self::KeysManage => "manage keys",
+            Self::NodesManage => "manage nodes",
         })
     }
 }
@@ -54,7 +57,7 @@ const READER: [Right; 5] =
 const RUNNER: [Right; 3] = [Right::ChatWrite, Right::RunStart, Right::RunStop];
 const APPROVER: [Right; 1] = [Right::HoldAnswer];
 const OPERATOR: [Right; 1] = [Right::JournalBackup];
-const ADMIN: [Right; 1] = [Right::KeysManage];
+const ADMIN: [Right; 2] = [Right::KeysManage, Right::NodesManage];
 
 /// Whether a role has a right.
 #[must_use]
@@ -103,7 +106,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const RIGHTS: [Right; 11] = [
+    const RIGHTS: [Right; 12] = [
         Right::ModelRead,
         Right::ChatWrite,
         Right::RunRead,
@@ -115,6 +118,7 @@ mod tests {
         Right::UsageRead,
         Right::HealthRead,
         Right::KeysManage,
+        Right::NodesManage,
     ];
 
     fn rights(role: Role) -> BTreeSet<Right> {

@@ -34,7 +34,7 @@ const fn open(path: &'static str) -> Row {
 }
 
 /// Every route that is served, in the order of the documentation.
-pub static ROUTES: [Row; 29] = [
+pub static ROUTES: [Row; 32] = [
     row(Method::POST, "/v1/chat/completions", Right::ChatWrite),
     row(Method::GET, "/v1/models", Right::ModelRead),
     row(Method::GET, "/v1/models/{*model}", Right::ModelRead),
@@ -58,6 +58,9 @@ pub static ROUTES: [Row; 29] = [
     row(Method::POST, "/v1/journal/backup", Right::JournalBackup),
     row(Method::GET, "/v1/journal/stats", Right::JournalRead),
     row(Method::GET, "/v1/nodes", Right::HealthRead),
+    row(Method::POST, "/v1/nodes/{name}/drain", Right::NodesManage),
+    row(Method::DELETE, "/v1/nodes/{name}/drain", Right::NodesManage),
+    row(Method::POST, "/v1/nodes/{name}/fence", Right::NodesManage),
     row(Method::GET, "/v1/capabilities", Right::HealthRead),
     // An orchestrator has no key; these say alive or ready, and nothing else.
     open("/health"),

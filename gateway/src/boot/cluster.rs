@@ -4,20 +4,23 @@
 //! A partition is taken in this order: its epoch in the store, its tables, its subject on the bus, its agenda; and let
 //! go in the reverse. Each has a task of its own, so that one that waits holds no other up.
 
+mod questions;
+
 use super::journal::Clustered;
 use super::{BootError, Directory};
 use actors::agenda::Agenda;
 use actors::bus::Nats;
+use actors::bus::node::Peers;
 use actors::clock::Clock;
 use actors::cluster::bucket::{Bucket, uptime};
-use actors::cluster::keeper::{Keeper, Owned, Owns};
-use actors::cluster::member::{Members, Nodes};
+use actors::cluster::keeper::{Holders, Keeper, Owned, Owns};
+use actors::cluster::member::{Heard, Members, Nodes};
 use actors::cluster::{NodeName, Uptime, place};
 use actors::node::Node;
 use actors::served::{Fences, Served};
 use actors::task;
 use events::id::Partition;
-use events::quantity::Millis;
+use events::quantity::{Instant, Millis};
 use events::record::{Boot, Epoch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -43,10 +46,39 @@ const LEAVE_MAX: Duration = Duration::from_secs(5);
 pub struct View {
     /// This node.
     pub node: NodeName,
+    /// Which life of it this is.
+    pub boot: Boot,
+    /// Since when it runs.
+    pub since: Instant,
     /// Who lives.
     pub nodes: watch::Receiver<Arc<Nodes>>,
+    /// When each was heard of last.
+    pub heard: watch::Receiver<Heard>,
     /// What this node has leases of.
     pub owns: watch::Receiver<Arc<Owns>>,
+    /// Who holds each partition, as this node sees it.
+    pub holders: watch::Receiver<Arc<Holders>>,
+    /// The way to ask another node.
+    pub peers: Peers,
+    /// Where leases stand, to fence a node.
+    pub bucket: Bucket,
+}
+
+impl View {
+    /// Whether this life was fenced: it must not act any more.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        self.nodes.borrow().fenced().get(&self.node) == Some(&self.boot)
+    }
+
+    /// Waits until this life is fenced.
+    pub async fn fenced(&self) {
+        let mut nodes = self.nodes.clone();
+        let ours = |nodes: &Arc<Nodes>| nodes.fenced().get(&self.node) == Some(&self.boot);
+        if nodes.wait_for(ours).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// What takes and lets go.
@@ -84,16 +116,27 @@ impl Cluster {
     ) -> Result<(Self, View, watch::Receiver<Served>), BootError> {
         let Clustered { node: name, nats, servers, lock, former } = clustered;
         let client = store::jetstream::client(&servers).await?;
+        let peers = Peers::new(client.clone(), nats.namespace.clone());
         let bucket = Bucket::new(client, nats.namespace, nats.replicas);
         let keeper = Keeper::start(bucket.clone(), node.store.clone(), &name, boot);
         if let Some(former) = former {
             // Its leases need not be waited for.
             keeper.silent(former).await;
         }
-        let members = Members::start(bucket, name.clone(), boot);
+        let members = Members::start(bucket.clone(), name.clone(), boot);
         let (served, serves) = watch::channel(Served::NONE);
         let (leaving, leaves) = watch::channel(false);
-        let view = View { node: name.clone(), nodes: members.nodes(), owns: keeper.owns() };
+        let view = View {
+            node: name.clone(),
+            boot,
+            since: node.clock.now(),
+            nodes: members.nodes(),
+            heard: members.heard(),
+            owns: keeper.owns(),
+            holders: keeper.holders(),
+            peers: peers.clone(),
+            bucket,
+        };
         let estate = Arc::new(Estate {
             store: node.store.clone(),
             clock: node.clock.clone(),
@@ -111,6 +154,7 @@ impl Cluster {
             ),
             task::spawn(task::Kind::Lease, hand_out(Arc::clone(&estate))),
             task::spawn(task::Kind::Lease, tell_fences(node.fences.clone(), keeper.clone())),
+            peers.answer(&view.node, questions::answering(&view, members.wish(), serves.clone())),
         ];
         let cluster = Self { members, keeper, leaving, drain, tasks, _lock: lock };
         Ok((cluster, view, serves))
@@ -141,9 +185,12 @@ async fn place_all(
     keeper: Keeper,
 ) {
     loop {
-        let live: BTreeSet<NodeName> = nodes.borrow_and_update().keys().cloned().collect();
+        let seen = Arc::clone(&nodes.borrow_and_update());
+        for boot in seen.fenced().values() {
+            keeper.fenced(*boot).await;
+        }
         let leaves = *leaving.borrow_and_update();
-        let here = if leaves { BTreeSet::new() } else { place::belonging(&node, &live) };
+        let here = if leaves { BTreeSet::new() } else { place::belonging(&node, &seen.takers()) };
         keeper.place(here).await;
         let lives = tokio::select! {
             changed = nodes.changed() => changed.is_ok(),

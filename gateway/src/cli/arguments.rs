@@ -2,6 +2,10 @@
 //!
 //! Only shapes stand here; a verb does its work in the module that has its name.
 
+mod cluster;
+
+pub use cluster::{Drain, Fence, Nodes};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -100,6 +104,9 @@ pub enum Verb {
     /// Issue, list and revoke access keys
     #[command(subcommand)]
     Keys(Keys),
+    /// List, drain and fence the nodes of a cluster
+    #[command(subcommand)]
+    Nodes(Nodes),
     /// Tokens and cost
     #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
     Usage(Usage),

@@ -93,6 +93,11 @@ pub enum CliError {
     /// The node could not start.
     #[error("{}", chain(.0))]
     Boot(Box<BootError>),
+    /// Find out why, and start it again.
+    #[error(
+        "this node was fenced: what it held belongs to others now; once it is sound, start it again"
+    )]
+    Fenced,
     /// The node fell.
     #[error("{0}")]
     Node(String),
@@ -109,6 +114,7 @@ impl CliError {
             Self::Api { code: Some(code), .. } => code.exit(),
             Self::Api { code: None, status, .. } => by_status(*status),
             Self::TimedOut(_) => Exit::TimedOut,
+            Self::Fenced => Exit::Denied,
             Self::Store { exit, .. } => *exit,
             Self::Boot(error) => error.exit(),
             Self::NotStarted(_)

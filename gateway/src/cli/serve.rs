@@ -34,7 +34,14 @@ pub(super) fn serve(ctx: &mut Context<'_>, serve: Serve) -> Result<Exit, CliErro
         let start = boot::Start { config: loaded.config, admin_key, show, demo, faults, metrics };
         let running = Box::pin(boot::start(start)).await.map_err(|error| CliError::Boot(Box::new(error)))?;
         greet(ctx, &running)?;
-        signals.next().await;
+        tokio::select! {
+            () = signals.next() => {}
+            () = running.fenced() => {
+                tracing::error!("fenced: an operator ended this life of the node, its leases are lost and it stops");
+                Box::pin(running.stop()).await;
+                return Err(CliError::Fenced);
+            }
+        }
         tracing::info!("stopping: what is in flight gets limits.drain_seconds, a second signal ends at once");
         tokio::select! {
             () = Box::pin(running.stop()) => Ok(Exit::Ok),

@@ -90,6 +90,12 @@ codes! {
     RunNotWaiting       "run_not_waiting"          CONFLICT              Conflict           "invalid_request_error" Useless;
     /// The run has finished.
     RunEnded            "run_ended"                CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// The node has a journal of its own, and no other nodes.
+    NotClustered        "not_clustered"            CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// A node can not be drained or fenced as things are.
+    NodeRefused         "node_refused"             CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// The node that it is about does not answer.
+    NodeSilent          "node_silent"              SERVICE_UNAVAILABLE   Failure            "server_error"          Harmless;
     /// A limit of the node or of one actor is reached.
     Busy                "busy"                     TOO_MANY_REQUESTS     Failure            "rate_limit_error"      Harmless;
     /// As many runs as allowed are at work.

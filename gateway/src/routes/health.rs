@@ -1,6 +1,7 @@
 //! Whether the node lives, is ready, and how it is; and its metrics.
 
 use crate::app::App;
+use crate::boot::ClusterView;
 use crate::wire;
 use actors::health::Standing;
 use axum::extract::State;
@@ -37,6 +38,7 @@ pub async fn ready(State(app): State<App>) -> Response {
     let stopping = *app.stopping.borrow();
     let status = match (&out, stopping) {
         (_, true) => "stopping",
+        _ if app.cluster.as_ref().is_some_and(ClusterView::is_fenced) => "fenced",
         (Some(_), false) => "store_unavailable",
         (None, false) if !app.has_its_share() => "joining",
         (None, false) => "ready",

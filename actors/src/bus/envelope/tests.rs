@@ -188,6 +188,19 @@ fn key_commands() -> Vec<key::Command> {
     vec![key::Command::Issue(issued), key::Command::Revoke]
 }
 
+fn between_nodes(out: &mut Vec<String>) {
+    use crate::bus::node::{Answer, Described, Question};
+    let build = Build { major: 0, minor: 1, patch: 2 };
+    lines(&[Question::Describe(build), Question::Drain, Question::Undrain], out);
+    let described = |horizon| {
+        let since = Instant(1_700_000_000_000_000);
+        let boot = events::record::Boot(300);
+        Answer::Described(Described { build, boot, since, serves: 22, horizon })
+    };
+    let answers = [described(None), described(Some(Millis(9_000))), Answer::Done];
+    lines(&[&answers[..], &[Answer::Unsupported(build)]].concat(), out);
+}
+
 /// `PITON_BLESS=1` rewrites the file instead.
 #[test]
 #[expect(
@@ -202,6 +215,7 @@ fn the_bytes_of_what_crosses_nodes_do_not_change() {
     lines(&run_commands(), &mut found);
     lines(&key_commands(), &mut found);
     refusals(&mut found);
+    between_nodes(&mut found);
     if std::env::var_os("PITON_BLESS").is_some() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden/bus.txt");
         std::fs::write(path, found.join("\n") + "\n").unwrap();
@@ -228,6 +242,8 @@ fn no_number_is_used_twice_over_the_whole_bus() {
         run::Refusal::TABLE,
         key::Command::TABLE,
         key::Refusal::TABLE,
+        crate::bus::node::Question::TABLE,
+        crate::bus::node::Answer::TABLE,
     ];
     let all: Vec<(u16, u16)> =
         tables.into_iter().flatten().map(|(kind, schema, _)| (*kind, *schema)).collect();

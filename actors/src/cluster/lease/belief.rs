@@ -1,8 +1,10 @@
 //! How a node's belief follows what it sees: what a value in the bucket and the outcome of a write mean for it.
 
-use super::{Action, Belongs, Draining, FENCE, Flight, Holder, Lease, Outcome, Seen, Tenure, Why};
+use super::{
+    Action, Belongs, Draining, FENCE, FENCED_MAX, Flight, Holder, Lease, Outcome, Seen, Tenure, Why,
+};
 use crate::cluster::Uptime;
-use events::record::Epoch;
+use events::record::{Boot, Epoch};
 
 impl Lease {
     /// Takes in what stands in the bucket.
@@ -81,6 +83,22 @@ impl Lease {
                     self.tenure = Some(Tenure { epoch, revision, good, beat, met, draining });
                     actions.push(Action::Own(epoch));
                 }
+            }
+        }
+    }
+
+    /// A life is over because an operator says so: its value is replaced as if it had ended, and if it is this one, it
+    /// stops and never takes anything again. What it wrote meanwhile it takes back.
+    pub(super) fn fence(&mut self, boot: Boot, actions: &mut Vec<Action>) {
+        if !self.fenced.contains(&boot) {
+            self.fenced.push(boot);
+            let oldest = self.fenced.len().saturating_sub(FENCED_MAX);
+            self.fenced.drain(..oldest);
+        }
+        if boot == self.boot {
+            self.belongs = Belongs::Elsewhere;
+            if self.tenure.is_some() {
+                self.stop(Why::Fenced, actions);
             }
         }
     }

@@ -275,3 +275,43 @@ fn a_look_that_the_watch_has_overtaken_is_taken_again_and_not_waited_for() {
     assert_eq!(at.at(LOOK_PACE.0, Input::Tick), [Look]);
     assert_eq!(at.gets(looked(free(6), 3)), [mine(4, 6)]);
 }
+
+#[test]
+fn a_fenced_life_is_replaced_however_alive_it_looks() {
+    let mut at = At::new();
+    assert_eq!(at.gets(Input::Placed(Belongs::Here)), [Look]);
+    assert_eq!(at.gets(looked(held(3, holder("b", 2, 4)), 4)), []);
+    assert_eq!(at.at(600, Input::Fenced(Boot(2))), [Look]);
+    // It beats in between, which would be a sign of life of one that is only suspected.
+    assert_eq!(at.gets(Input::Watched(held(4, holder("b", 2, 4)))), []);
+    assert_eq!(at.gets(looked(held(4, holder("b", 2, 4)), 4)), [mine(5, 4)]);
+    assert_eq!(at.gets(Input::Wrote(Outcome::Refused)), []);
+    assert_eq!(at.at(1_200, Input::Tick), [Look]);
+    assert_eq!(at.gets(looked(held(5, holder("b", 2, 4)), 4)), [mine(6, 5)]);
+    assert_eq!(at.gets(stored(6)), [Own(Epoch(6))]);
+}
+
+#[test]
+fn a_life_that_hears_that_it_is_fenced_stops_and_takes_nothing_again() {
+    let mut at = At::owner(1);
+    assert_eq!(at.gets(Input::Fenced(Boot(9))), [], "another one");
+    assert_eq!(at.at(3_000, Input::Tick), [mine(1, 1)]);
+    assert_eq!(at.at(3_100, Input::Fenced(Boot(1))), [Stop(Why::Fenced)]);
+    assert_eq!(at.epoch(), None);
+    // Its last beat was under way: nobody waits for the end of that.
+    assert_eq!(at.gets(stored(2)), [Delete { expected: 2 }]);
+    assert_eq!(at.gets(stored(3)), []);
+    assert_eq!(at.at(90_000, Input::Placed(Belongs::Here)), []);
+    assert_eq!(at.gets(Input::Watched(free(9))), []);
+    assert_eq!((at.gets(Input::Tick), at.0.next()), (vec![], None));
+}
+
+#[test]
+fn a_life_that_is_fenced_while_it_takes_takes_it_back() {
+    let mut at = At::new();
+    assert_eq!(at.gets(Input::Placed(Belongs::Here)), [Look]);
+    assert_eq!(at.gets(looked(free(0), 0)), [mine(1, 0)]);
+    assert_eq!(at.gets(Input::Fenced(Boot(1))), []);
+    assert_eq!(at.gets(stored(1)), [Delete { expected: 1 }]);
+    assert_eq!(at.epoch(), None);
+}
