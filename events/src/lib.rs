@@ -4,7 +4,7 @@
 //! `evolve` accepts. Nothing here reads a clock, draws a random number or waits.
 //!
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
-//! model ([`message`], [`prompt`], [`usage`]), the recovery rule ([`model_call`]) and the aggregates
+//! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]) and the aggregates
 //! (session, run, key), and [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
@@ -22,6 +22,7 @@ pub mod model_call;
 pub mod prompt;
 pub mod quantity;
 pub mod record;
+pub mod role;
 pub mod run;
 pub mod session;
 pub mod subject;

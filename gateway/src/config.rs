@@ -10,6 +10,7 @@ mod merge;
 mod model;
 pub mod nats;
 mod nearest;
+mod routes;
 mod rule;
 mod secret;
 mod show;
@@ -22,6 +23,7 @@ pub use nearest::nearest;
 pub use secret::Secret;
 pub use show::Shown;
 
+use actors::routing::Table;
 use axum::http::HeaderName;
 use events::model_call;
 use events::quantity::Millis;
@@ -64,6 +66,8 @@ pub enum Origin {
         /// Which line, from 1.
         line: usize,
     },
+    /// The table file of routes.
+    Table(PathBuf),
     /// The variable of this name.
     Environment(String),
     /// The flag of this name.
@@ -75,6 +79,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("default"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Table(path) => path.display().fmt(f),
             Self::Environment(name) => write!(f, "environment {name}"),
             Self::Flag(name) => write!(f, "flag {name}"),
         }
@@ -154,6 +159,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Who answers when a request names no model.
     pub default_model: Option<Model>,
+    /// Who serves which role, and who stands behind.
+    pub routes: Table,
+    /// The file that routes were read from.
+    pub model_routes_path: Option<PathBuf>,
     /// Bounds of what is accepted.
     pub limits: Limits,
     /// Bounds of asking a provider again.
@@ -320,7 +329,8 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
             let keys: Vec<String> = known.iter().map(|known| key_variable(known.id)).collect();
             let others: Vec<&str> =
                 OTHERS.into_iter().chain(keys.iter().map(String::as_str)).collect();
-            let warnings = reader.doubtful_variables(&others);
+            let mut warnings = reader.doubtful_variables(&others);
+            warnings.extend(routes::doubtful(&config.routes));
             Ok(Loaded { config, origins: reader.origins, file, warnings })
         }
         Some(_) | None => Err(ConfigError(reader.problems)),
@@ -364,10 +374,13 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let behind_proxy = reader.take_or("behind_proxy", "false", rule::switch);
     let nats = nats::read(reader);
     let providers = providers(reader, known);
+    let (routes, model_routes_path) = routes::read(reader, known, home);
     Some(Config {
         bind: bind?,
         data_dir: data_dir?,
         default_model,
+        routes,
+        model_routes_path,
         limits: Limits {
             max_body_bytes: max_body_bytes?,
             max_concurrent_runs: max_concurrent_runs?,

@@ -5,6 +5,7 @@ use crate::model_call;
 use crate::prompt::{Catalogue, Params};
 use crate::quantity::{MicroUsd, Millis, Tokens};
 use crate::record::{Actor, Hash};
+use crate::role::Role;
 use crate::usage::Price;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +42,37 @@ pub struct Candidate {
     pub price: Option<Price>,
     /// The most output it produces in one call, for reservations.
     pub output_max: Tokens,
+}
+
+/// Why a model that was meant to serve is not in the route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unfit {
+    /// The model is plainly another vendor's.
+    ModelMismatch,
+    /// Its API can not do what the request needs.
+    CapabilityUnsupported,
+}
+
+impl Unfit {
+    /// Its word on wires, in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ModelMismatch => "model_mismatch",
+            Self::CapabilityUnsupported => "capability_unsupported",
+        }
+    }
+}
+
+/// A model that was meant to serve the run, before those of its route, and can not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// Provider id.
+    pub provider: String,
+    /// Model name at that provider.
+    pub model: String,
+    /// Why not.
+    pub unfit: Unfit,
 }
 
 /// What may be repeated after a lost outcome.
@@ -95,9 +127,15 @@ pub struct Spec {
     pub project: String,
     /// Who asked.
     pub caller: Actor,
-    /// Who may serve it, in order; the first is the primary.
+    /// What a model is asked for.
+    pub role: Role,
+    /// The phase of a flow that it belongs to.
+    pub phase: Option<String>,
+    /// Who may serve it, in order; the first is the primary, unless that was dropped.
     pub route: Vec<Candidate>,
-    /// Why that route: `call`, `default`, `demo` and the like.
+    /// Who was meant to serve before the first of the route and can not, in order.
+    pub dropped: Vec<Dropped>,
+    /// Who said the primary: `call`, `phase`, `project`, `env`, `table`, `selection` or `default`.
     pub route_source: String,
     /// The tools offered to the model.
     pub tools: Catalogue,

@@ -2,7 +2,7 @@
 //! answer on this machine. Says who answers when nobody is named, and why.
 
 use crate::config::{Config, Model};
-use actors::routing::{Default, Names, Routing};
+use actors::routing::{Default, Independence, Names, Problem, Routing};
 use providers::registry::{self, EndpointError, KeyNeed, Provider};
 use providers::{Client, ClientError, Endpoint, Family, Quirks};
 use std::collections::BTreeMap;
@@ -27,6 +27,9 @@ pub enum ProviderError {
     /// The client.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The routes of roles.
+    #[error("routing_config_error: {0}")]
+    Routes(Problem),
     /// The default.
     #[error("default_model {model}: {why}")]
     Default {
@@ -93,8 +96,35 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
     }
     models.extend(known(&endpoints, &elsewhere));
     let answers = describe(default.as_ref());
-    let routing = Routing::new(endpoints.keys().cloned(), default);
+    let routing = Routing::new(endpoints.keys().cloned(), default).routed_by(config.routes.clone());
+    check(&routing)?;
     Ok(Found { client, endpoints, routing, models, answers })
+}
+
+/// Says what is doubtful about the routes, and refuses an evaluator that would judge its own provider where that is
+/// forbidden.
+fn check(routing: &Routing) -> Result<(), ProviderError> {
+    for problem in routing.problems() {
+        match &problem {
+            Problem::Unconfigured { role, target, variable } => {
+                let (provider, model) = (target.provider.as_str(), target.model.as_str());
+                tracing::warn!(
+                    role,
+                    provider,
+                    model,
+                    variable,
+                    "model_route_provider_unconfigured"
+                );
+            }
+            Problem::Dependent { .. } if routing.independence() == Independence::Require => {
+                return Err(ProviderError::Routes(problem));
+            }
+            Problem::FallbackUnconfigured { .. }
+            | Problem::Mismatch(_)
+            | Problem::Dependent { .. } => tracing::warn!(%problem, "model_route_problem"),
+        }
+    }
+    Ok(())
 }
 
 fn of(provider: &str, model: Option<String>, why: String) -> Default {

@@ -8,7 +8,8 @@ use super::rule::Raw;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
 
 /// Its name in a folder.
 pub const NAME: &str = "piton.toml";
@@ -101,13 +102,25 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<BTreeMap<String, Given>, 
                 DeValue::Boolean(on) => Raw::Switch(*on),
                 DeValue::Float(_) => Raw::Other("a number with a fraction"),
                 DeValue::Datetime(_) => Raw::Other("a date or time"),
-                DeValue::Array(_) => Raw::Other("a list"),
+                DeValue::Array(values) => list(values),
             };
             let origin = Origin::File { path: path.to_owned(), line: line(name.span().start) };
             found.insert(key, Given { raw, origin });
         }
     }
     Ok(found)
+}
+
+fn list(values: &DeArray<'_>) -> Raw {
+    let text = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+        DeValue::String(text) => Some(text.to_string()),
+        _ => None,
+    };
+    values
+        .iter()
+        .map(text)
+        .collect::<Option<_>>()
+        .map_or(Raw::Other("a list of other than strings"), Raw::List)
 }
 
 /// A part of a dotted name, quoted where TOML wants quotes, so that `"a.b"` is not taken for `a.b`.
@@ -131,7 +144,7 @@ mod tests {
         let found = parse(text, Path::new("piton.toml")).unwrap();
         let line = |origin: &Origin| match origin {
             Origin::File { line, .. } => *line,
-            Origin::Default | Origin::Environment(_) | Origin::Flag(_) => 0,
+            Origin::Default | Origin::Table(_) | Origin::Environment(_) | Origin::Flag(_) => 0,
         };
         found
             .into_iter()

@@ -289,8 +289,11 @@ impl<'a> Reader<'a> {
     /// variables of its own for a service that is called `piton`.
     pub(crate) fn doubtful_variables(&self, others: &[&str]) -> Vec<String> {
         let known: BTreeSet<String> = self.asked.iter().map(|key| variable(key)).collect();
-        let unknown =
-            self.environment.ours().filter(|name| !known.contains(*name) && !others.contains(name));
+        let is_route = |name: &str| name.starts_with(super::routes::PREFIX);
+        let unknown = self
+            .environment
+            .ours()
+            .filter(|name| !known.contains(*name) && !others.contains(name) && !is_route(name));
         let all = known.iter().map(String::as_str).chain(others.iter().copied());
         // Compared without what they all begin with, or any two would look alike.
         let ends: Vec<&str> = all.map(own_part).collect();

@@ -19,6 +19,8 @@ pub(crate) enum Raw {
     Integer(String),
     /// A TOML boolean.
     Switch(bool),
+    /// A TOML list of strings.
+    List(Vec<String>),
     /// A TOML table without keys.
     EmptyTable,
     /// Any other TOML value: what kind it is.
@@ -31,6 +33,7 @@ impl fmt::Display for Raw {
             Self::Spoken(text) | Self::Text(text) => write!(f, "{text:?}"),
             Self::Integer(digits) => f.write_str(digits),
             Self::Switch(on) => on.fmt(f),
+            Self::List(texts) => write!(f, "{texts:?}"),
             Self::EmptyTable => f.write_str("a table"),
             Self::Other(kind) => f.write_str(kind),
         }
@@ -53,7 +56,7 @@ fn shown<T>(rule: &str) -> Result<T, Broken> {
 pub(crate) fn text(raw: &Raw) -> Option<&str> {
     match raw {
         Raw::Spoken(text) | Raw::Text(text) => Some(text.trim()).filter(|text| !text.is_empty()),
-        Raw::Integer(_) | Raw::Switch(_) | Raw::EmptyTable | Raw::Other(_) => None,
+        Raw::Integer(_) | Raw::Switch(_) | Raw::List(_) | Raw::EmptyTable | Raw::Other(_) => None,
     }
 }
 
@@ -90,11 +93,33 @@ pub(crate) fn model(raw: &Raw) -> Result<Model, Broken> {
     text.parse().or_else(|_| shown(Model::RULE))
 }
 
+/// Models that one list may name.
+const MODELS_MAX: usize = 16;
+
+/// Models with their providers, in order: a list of the file, or a text with commas between them.
+pub(crate) fn models(raw: &Raw) -> Result<Vec<Model>, Broken> {
+    let rule = || {
+        let rule = Model::RULE;
+        Broken::Shown(format!(
+            "{rule}: at most {MODELS_MAX} of them, as a list or with commas between them"
+        ))
+    };
+    let texts: Vec<&str> = match raw {
+        Raw::List(texts) => texts.iter().map(String::as_str).collect(),
+        Raw::Spoken(text) => text.split(',').collect(),
+        Raw::Text(_) | Raw::Integer(_) | Raw::Switch(_) | Raw::EmptyTable | Raw::Other(_) => {
+            return Err(rule());
+        }
+    };
+    let models: Result<Vec<Model>, _> = texts.iter().map(|text| text.trim().parse()).collect();
+    models.ok().filter(|models| models.len() <= MODELS_MAX).ok_or_else(rule)
+}
+
 fn whole(raw: &Raw, min: u64, max: u64, unit: &str) -> Result<u64, Broken> {
     let digits = match raw {
         Raw::Spoken(text) => Some(text.trim()),
         Raw::Integer(digits) => Some(digits.as_str()),
-        Raw::Text(_) | Raw::Switch(_) | Raw::EmptyTable | Raw::Other(_) => None,
+        Raw::Text(_) | Raw::Switch(_) | Raw::List(_) | Raw::EmptyTable | Raw::Other(_) => None,
     };
     let number = digits.and_then(|digits| digits.parse().ok());
     let within = number.filter(|number| (min..=max).contains(number));
@@ -137,7 +162,7 @@ pub(crate) fn switch(raw: &Raw) -> Result<bool, Broken> {
             "false" | "0" => Ok(false),
             _ => shown("give true or false"),
         },
-        Raw::Text(_) | Raw::Integer(_) | Raw::EmptyTable | Raw::Other(_) => {
+        Raw::Text(_) | Raw::Integer(_) | Raw::List(_) | Raw::EmptyTable | Raw::Other(_) => {
             shown("give true or false, without quotes")
         }
     }

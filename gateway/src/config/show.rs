@@ -24,6 +24,14 @@ impl Loaded {
             .into_iter()
             .map(|(key, value)| self.row(key.to_owned(), value))
             .collect();
+        let routes =
+            super::routes::spoken(&self.config.routes, self.config.model_routes_path.as_deref());
+        rows.extend(routes.into_iter().map(|(key, value)| self.row(key, value)));
+        rows.extend(self.config.routes.environment.iter().map(|(role, target)| Shown {
+            key: format!("route {role}"),
+            value: target.to_string(),
+            origin: Origin::Environment(format!("{}{role}", super::routes::PREFIX)),
+        }));
         let cluster = self.config.nats.iter().flat_map(Nats::spoken);
         rows.extend(cluster.map(|(key, value)| self.row(key.to_owned(), value)));
         for (id, provider) in &self.config.providers {

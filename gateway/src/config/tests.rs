@@ -2,7 +2,8 @@
 
 use super::*;
 
-const KNOWN: [Known<'static>; 3] = [
+const KNOWN: [Known<'static>; 4] = [
+    Known { id: "openrouter", aliases: &[], keys: &["OPENROUTER_API_KEY"] },
     Known { id: "openai", aliases: &["openai-api"], keys: &["OPENAI_API_KEY"] },
     Known { id: "kimi", aliases: &[], keys: &["KIMI_API_KEY", "MOONSHOT_API_KEY"] },
     Known { id: "llamacpp", aliases: &["llama.cpp", "llama-cpp"], keys: &[] },
@@ -69,7 +70,10 @@ fn nothing_said_is_a_working_configuration() {
     assert_eq!(config.limits, limits);
     assert_eq!(config.retry.limits(), model_call::Limits::default());
     assert!(!config.behind_proxy);
-    assert_eq!(config.providers.keys().collect::<Vec<_>>(), ["kimi", "llamacpp", "openai"]);
+    assert_eq!(
+        config.providers.keys().collect::<Vec<_>>(),
+        ["kimi", "llamacpp", "openai", "openrouter"]
+    );
     assert!(loaded.origins.values().all(|origin| *origin == Origin::Default));
 }
 
@@ -333,7 +337,12 @@ fn the_example_in_deploy_is_valid_and_names_every_key() {
         .lines()
         .map(|line| if setting(line) { line.trim_start_matches('#') } else { line })
         .collect();
-    let world = World::new().file(&whole.join("\n"));
+    let world = World::new();
+    let routes = world.folder.path().join("routes.json");
+    std::fs::write(&routes, r#"{"routes": {"planner": "openai:a"}}"#).unwrap();
+    let whole = whole.join("\n");
+    let whole = whole.replace("/etc/piton/model_routes.json", &routes.display().to_string());
+    let world = world.file(&whole);
     let loaded = world.load().unwrap();
     let in_file = |key: &str| matches!(loaded.origins.get(key), Some(Origin::File { .. }));
     let scalars = loaded.rows().into_iter().filter(|row| !row.key.starts_with("providers."));
@@ -342,4 +351,95 @@ fn the_example_in_deploy_is_valid_and_names_every_key() {
     let missing: Vec<&String> =
         missing.iter().filter(|key| !tolerated.contains(&key.as_str())).collect();
     assert_eq!(missing, [] as [&String; 0]);
+}
+
+#[test]
+fn the_table_file_in_deploy_is_valid() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/model_routes.example.json");
+    let world = World::new().variable("PITON_MODEL_ROUTES_PATH", path);
+    let environment = Environment::of(world.variables.clone());
+    let every: Vec<Known<'_>> = providers::registry::providers()
+        .map(|one| Known { id: one.id, aliases: one.aliases, keys: one.key_env })
+        .collect();
+    let sources = Sources {
+        flags: &world.flags,
+        environment: &environment,
+        known: &every,
+        here: world.folder.path(),
+    };
+    assert!(!load(&sources).unwrap().config.routes.file.is_empty());
+}
+
+#[test]
+fn routes_come_from_the_environment_the_table_file_and_its_projects() {
+    let world = World::new();
+    let path = world.folder.path().join("routes.json");
+    let table = r#"{"routes": {"planner": "openai:a", "phase_brain:fluid": "kimi:b"},
+        "projects": {"p1": {"roles": {"chat": "openai-api:c"}}}}"#;
+    std::fs::write(&path, table).unwrap();
+    let text = "fallback_providers = [\"kimi:d\", \"openai:e\"]\nevaluator_independence = \"off\"\n\
+        [roles.chat]\nfallback_providers = [\"openai:f\"]\n";
+    let loaded = world
+        .file(text)
+        .variable("PITON_MODEL_ROUTES_PATH", &path.display().to_string())
+        .variable("PITON_ROUTE_PHASE_BRAIN_FLUID", "openai:g")
+        .load()
+        .unwrap();
+    let routes = &loaded.config.routes;
+    let of = |role: &str| routes.file[&role.parse().unwrap()].to_string();
+    assert_eq!((of("planner"), of("phase_brain:fluid")), ("openai:a".into(), "kimi:b".into()));
+    let project = &routes.projects["p1"][&events::role::Role::chat()];
+    assert_eq!(project.to_string(), "openai:c", "under the provider's own id");
+    assert_eq!(routes.environment["PHASE_BRAIN_FLUID"].to_string(), "openai:g");
+    let names = |targets: &[actors::routing::Target]| -> Vec<String> {
+        targets.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(names(&routes.fallbacks), ["kimi:d", "openai:e"]);
+    assert_eq!(names(&routes.role_fallbacks[&events::role::Role::chat()]), ["openai:f"]);
+    assert_eq!(routes.independence, Some(actors::routing::Independence::Off));
+    assert_eq!(loaded.warnings, [""; 0]);
+    let rows = loaded.rows();
+    let row = rows.iter().find(|row| row.key == "fallback_providers").unwrap();
+    assert_eq!(
+        (row.value.as_str(), row.origin.to_string().contains(":1")),
+        ("kimi:d,openai:e", true)
+    );
+}
+
+#[test]
+fn a_bad_route_is_refused_wherever_it_stands() {
+    let world = World::new();
+    let path = world.folder.path().join("routes.json");
+    std::fs::write(&path, r#"{"routes": {"No Role": "openai:a", "chat": "opena:b"}}"#).unwrap();
+    let problems = world
+        .file("fallback_providers = [\"kimi\"]\n[roles.\"1\"]\nfallback_providers = []\n")
+        .variable("PITON_MODEL_ROUTES_PATH", &path.display().to_string())
+        .variable("PITON_ROUTE_PLANNER", "gpt-6")
+        .variable("PITON_ROUTE_", "openai:a")
+        .problems();
+    for part in [
+        "No Role",
+        "openai is the nearest",
+        "PROVIDER:MODEL",
+        "\"1\" is no role",
+        "PITON_ROUTE_PLANNER",
+        "names no role",
+    ] {
+        assert!(problems.iter().any(|one| one.contains(part)), "{part} in {problems:#?}");
+    }
+    let misspelt = World::new().variable("PITON_ROUTE_PLANER", "openai:a").load().unwrap();
+    assert!(misspelt.warnings[0].contains("PITON_ROUTE_PLANNER"), "{:?}", misspelt.warnings);
+}
+
+#[test]
+fn a_table_file_that_does_not_read_is_named() {
+    let world = World::new();
+    let path = world.folder.path().join("routes.json");
+    std::fs::write(&path, r#"{"route": {}}"#).unwrap();
+    let named = path.display().to_string();
+    let problems = world.variable("PITON_MODEL_ROUTES_PATH", &named).problems();
+    assert!(
+        problems[0].contains("unknown field") && problems[0].contains("routes.json"),
+        "{problems:?}"
+    );
 }

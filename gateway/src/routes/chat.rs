@@ -13,7 +13,7 @@ use crate::error::{ApiError, Code};
 use crate::extract::Whole;
 use crate::front::chat::{self, Asked, Stream};
 use crate::routes::runs::start::{IDEMPOTENCY_KEY, idempotency_key};
-use crate::routes::spec::{Draft, draft};
+use crate::routes::spec::{Draft, draft, model_or_role};
 use actors::order::Lane;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -112,12 +112,15 @@ fn spec(
         Stream::Whole => Delivery::Whole,
         Stream::Events { .. } => Delivery::Live,
     };
+    let (model, role) = model_or_role(&asked.model)?;
     let said = Draft {
         plane: Plane::Model,
         delivery,
         caller: caller.actor,
         project: "default".to_owned(),
-        model: Some(&asked.model),
+        model,
+        role,
+        phase: None,
         tools: asked.tools.clone(),
         server_tools: vec![],
         params: asked.params.clone(),

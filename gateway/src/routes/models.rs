@@ -2,6 +2,8 @@
 
 use crate::app::App;
 use crate::error::{ApiError, Code};
+use crate::routes::spec::model_or_role;
+use actors::routing::Wanted;
 use axum::extract::{Path, State};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -33,7 +35,8 @@ pub async fn show(
     State(app): State<App>,
     Path(model): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    match app.routing.route(Some(&model)) {
+    let (asked, role) = model_or_role(&model)?;
+    match app.routing.route(&Wanted::model(asked, &role)) {
         Ok(routed) => {
             let mut object = object(&model);
             let owner = routed.route.first().map(|one| one.provider.as_str());

@@ -2,11 +2,12 @@
 
 use crate::app::App;
 use crate::error::{ApiError, Code};
-use actors::routing::RouteError;
+use actors::routing::{RouteError, Routed, Wanted};
 use events::message::Body;
 use events::prompt::{Catalogue, Params};
 use events::quantity::Millis;
 use events::record::{Actor, Hash};
+use events::role::Role;
 use events::run::spec::{Delivery, LOGIC, Limits, Plane, Spec};
 use std::collections::BTreeMap;
 
@@ -21,8 +22,12 @@ pub struct Draft<'a> {
     pub caller: Actor,
     /// Which project.
     pub project: String,
-    /// The model as asked; `None` for the default.
+    /// The model as asked; `None` for the one of the role.
     pub model: Option<&'a str>,
+    /// What it is asked for.
+    pub role: Role,
+    /// The phase of a flow that it belongs to.
+    pub phase: Option<String>,
     /// The tools offered.
     pub tools: Catalogue,
     /// Those that run here.
@@ -39,36 +44,73 @@ pub struct Draft<'a> {
     pub input_hash: Hash,
 }
 
+/// What comes before a role that is named in the place of a model.
+const ROLE_PREFIX: &str = "role:";
+
+/// What a client's model names: a role (`role:planner`), for clients that can not say one otherwise, or else a model,
+/// asked for in a chat.
+///
+/// # Errors
+///
+/// 400 for a role that is none.
+pub fn model_or_role(model: &str) -> Result<(Option<&str>, Role), ApiError> {
+    let Some(role) = model.trim().strip_prefix(ROLE_PREFIX) else {
+        return Ok((Some(model), Role::chat()));
+    };
+    let role = role.parse().map_err(|error: events::role::NotARole| {
+        ApiError::new(Code::InvalidModel, format!("model: {error}"))
+    })?;
+    Ok((None, role))
+}
+
+/// Routes what is wanted, and says so in the log.
+///
+/// # Errors
+///
+/// 400 or 404 for a model or a role that has no route here.
+pub fn route(app: &App, wanted: &Wanted<'_>) -> Result<Routed, ApiError> {
+    let routed = app.routing.route(wanted).map_err(|error| {
+        let code = match error {
+            RouteError::Name(_) | RouteError::NoModel { .. } | RouteError::Mismatch(_) => {
+                Code::InvalidModel
+            }
+            RouteError::NotConfigured { .. }
+            | RouteError::Unconfigured { .. }
+            | RouteError::Nobody => Code::RouteUnconfigured,
+        };
+        ApiError::new(code, error.to_string())
+    })?;
+    let role = wanted.role.as_str();
+    for dropped in &routed.dropped {
+        let (provider, model) = (dropped.provider.as_str(), dropped.model.as_str());
+        tracing::warn!(role, provider, model, "harness_provider_model_mismatch");
+    }
+    if let Some(first) = routed.route.first() {
+        let (provider, model) = (first.provider.as_str(), first.model.as_str());
+        tracing::info!(role, source = routed.source.name(), provider, model, "llm_route_resolved");
+    }
+    Ok(routed)
+}
+
 /// Freezes a request.
 ///
 /// # Errors
 ///
-/// 400 or 404 for a model that has no route here.
+/// Those of [`route`].
 pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
-    let routed = app.routing.route(draft.model).map_err(|error| {
-        let code = match error {
-            RouteError::Name(_) => Code::InvalidModel,
-            RouteError::NotConfigured { .. } | RouteError::Nobody => Code::RouteUnconfigured,
-            RouteError::NoModel { .. } => Code::InvalidModel,
-        };
-        ApiError::new(code, error.to_string())
-    })?;
-    if let Some(first) = routed.route.first() {
-        tracing::info!(
-            role = "chat",
-            source = routed.source,
-            provider = first.provider,
-            model = first.model,
-            "llm_route_resolved"
-        );
-    }
+    let project = &draft.project;
+    let wanted = Wanted { model: draft.model, role: &draft.role, phase: None, project };
+    let routed = route(app, &wanted)?;
     Ok(Spec {
         plane: draft.plane,
         delivery: draft.delivery,
         project: draft.project,
         caller: draft.caller,
+        role: draft.role,
+        phase: draft.phase,
         route: routed.route,
-        route_source: routed.source.to_owned(),
+        dropped: routed.dropped,
+        route_source: routed.source.name().to_owned(),
         tools: draft.tools,
         server_tools: draft.server_tools,
         params: draft.params,

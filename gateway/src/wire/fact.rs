@@ -6,7 +6,7 @@ use events::message::Body;
 use events::run;
 use events::run::ledger::Verdict;
 use events::run::life::{Finished, MessageRef, Outcome, Reason};
-use events::run::spec::{Candidate, Delivery, Plane, ReplayClass, Spec};
+use events::run::spec::{Candidate, Delivery, Dropped, Plane, ReplayClass, Spec};
 use events::run::step::{Charge, Stop};
 use events::usage::{Price, Rates};
 use events::{json::Json, key, model_call::Class, session};
@@ -65,6 +65,10 @@ fn candidate(one: &Candidate) -> Value {
     })
 }
 
+fn dropped(one: &Dropped) -> Value {
+    json!({"provider": one.provider, "model": one.model, "reason": one.unfit.name()})
+}
+
 /// A run's frozen request.
 #[must_use]
 pub fn spec(spec: &Spec) -> Value {
@@ -73,8 +77,11 @@ pub fn spec(spec: &Spec) -> Value {
         "delivery": match spec.delivery { Delivery::Live => "live", Delivery::Whole => "whole" },
         "project": spec.project,
         "caller": spec.caller.to_string(),
+        "role": spec.role.as_str(),
+        "phase": spec.phase,
         "route": spec.route.iter().map(candidate).collect::<Value>(),
         "route_source": spec.route_source,
+        "dropped": spec.dropped.iter().map(dropped).collect::<Value>(),
         "tools": raw(spec.tools.json()),
         "tools_hash": spec.tools.hash().to_string(),
         "server_tools": spec.server_tools,

@@ -51,6 +51,8 @@ pub fn object(
         "detail": ended.map(|end| end.detail.as_str()).filter(|detail| !detail.is_empty()),
         "session_id": state.session.map(|session| session.to_string()),
         "project_id": spec.map(|spec| spec.project.as_str()),
+        "role": spec.map(|spec| spec.role.as_str()),
+        "phase": spec.and_then(|spec| spec.phase.as_deref()),
         "model": primary.map(|one| format!("{}:{}", one.provider, one.model)),
         "route_source": spec.map(|spec| spec.route_source.as_str()),
         "served_by": state.served().map(|one| format!("{}:{}", one.provider, one.model)),

@@ -9,8 +9,10 @@ use crate::auth::Caller;
 use crate::error::{ApiError, Code};
 use crate::front::chat::Asked;
 use crate::front::chat::history::{self, Difference, History};
+use crate::routes::spec::model_or_role;
 use actors::live::Reader;
 use actors::order::{Lane, Observed};
+use actors::routing::Wanted;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use events::id::{RunId, SessionId, digest};
@@ -238,11 +240,11 @@ async fn held(app: &App, session: &State) -> Result<Option<(RunId, Observed<Run>
 /// Whether the request wants the same model to go on in the same way; otherwise it is a run of its own, over the same
 /// messages.
 fn goes_on(app: &App, run: &run::State, asked: &Asked) -> bool {
-    let routed = app.routing.route(Some(&asked.model)).map(|routed| routed.route);
+    let Ok((model, role)) = model_or_role(&asked.model) else { return false };
+    let routed = app.routing.route(&Wanted::model(model, &role));
     run.spec.as_ref().is_some_and(|spec| {
-        spec.params == asked.params
-            && spec.tools == asked.tools
-            && routed.as_ref() == Ok(&spec.route)
+        let same_route = routed.is_ok_and(|routed| routed.route == spec.route);
+        spec.params == asked.params && spec.tools == asked.tools && spec.role == role && same_route
     })
 }
 

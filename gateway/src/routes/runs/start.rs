@@ -17,6 +17,7 @@ use events::json::Json as JsonBytes;
 use events::message::{Body, Message, Role};
 use events::prompt::Params;
 use events::quantity::{MicroUsd, Tokens};
+use events::role::{NotARole, Role as Duty};
 use events::run::life::Life;
 use events::run::spec::{Delivery, Plane, Spec};
 use events::run::{Command, Refusal, Run};
@@ -31,6 +32,8 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const IDEMPOTENCY_KEY_MAX: usize = 255;
 /// Steps that a caller may ask for; a run is bounded whatever is asked.
 const STEPS_MAX: u32 = 256;
+/// Bytes of the name of a phase.
+const PHASE_MAX: usize = 128;
 /// Bytes of a name and of a value in `metadata`.
 const METADATA_MAX: (usize, usize) = (64, 512);
 
@@ -40,6 +43,10 @@ const METADATA_MAX: (usize, usize) = (64, 512);
 struct Asked {
     input: Input,
     model: Option<String>,
+    /// What the model is asked for; `chat` unless said.
+    role: Option<String>,
+    /// The phase of a flow that this is part of.
+    phase: Option<String>,
     session_id: Option<String>,
     project_id: Option<String>,
     instructions: Option<String>,
@@ -194,6 +201,11 @@ fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, A
     if !(1..=STEPS_MAX).contains(&limits.steps_max) {
         return Err(bad(format!("max_steps: give 1 to {STEPS_MAX}")));
     }
+    let role = asked.role.as_deref().map_or_else(|| Ok(Duty::chat()), str::parse);
+    let role = role.map_err(|error: NotARole| bad(format!("role: {error}")))?;
+    if asked.phase.as_ref().is_some_and(|phase| !(1..=PHASE_MAX).contains(&phase.len())) {
+        return Err(bad(format!("phase: give 1 to {PHASE_MAX} bytes")));
+    }
     limits.model_calls_max = asked.budget.calls;
     limits.cost_max = asked.budget.usd.map(micro_usd).transpose()?;
     let said = Draft {
@@ -202,6 +214,8 @@ fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, A
         caller: caller.actor,
         project: asked.project_id.unwrap_or_else(|| "default".to_owned()),
         model: asked.model.as_deref(),
+        role,
+        phase: asked.phase,
         tools,
         server_tools,
         params: Params {
