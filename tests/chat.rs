@@ -89,7 +89,7 @@ async fn a_model_is_named_in_three_ways_and_an_unknown_provider_is_told_apart() 
         assert_eq!(status, 200, "{model}: {got}");
     }
     for (model, code) in
-        [("openai:gpt-x", "route_unconfigured"), ("anthropic:claude-x", "invalid_model")]
+        [("openai:gpt-x", "route_unconfigured"), ("vertex:gemini-x", "invalid_model")]
     {
         let (_, got) = node.post(CHAT, &json!({"model": model, "messages": [said("hi")]})).await;
         assert_eq!(got["error"]["code"], code, "{got}");

@@ -6,5 +6,6 @@ pub mod audit;
 pub mod nats;
 pub mod process;
 pub mod sse;
+pub mod upstream;
 
 pub use process::{ADMIN_KEY, Node};

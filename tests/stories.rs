@@ -7,6 +7,7 @@ mod cluster_model;
 mod contract;
 mod crash;
 mod disk_full;
+mod families;
 mod hosts;
 mod kill_loop;
 mod leases;

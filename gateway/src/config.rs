@@ -29,6 +29,7 @@ use events::model_call;
 use events::quantity::Millis;
 use file::Choice;
 use merge::{Given, Reader};
+use providers::Family;
 use rule::Raw;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -222,6 +223,8 @@ impl Retry {
 /// How one provider is reached.
 #[derive(Debug, Clone)]
 pub struct Provider {
+    /// Another family than the provider's usual one.
+    pub family: Option<Family>,
     /// Another address than the provider's usual one.
     pub base_url: Option<Url>,
     /// The variable that is to hold the key, when the usual ones are not meant.
@@ -410,6 +413,7 @@ fn providers(reader: &mut Reader<'_>, known: &[Known<'_>]) -> BTreeMap<String, P
             reader.rename(&table(alias), &table(id));
         }
         let table = table(id);
+        let family = reader.take(&format!("{table}.family"), rule::family);
         let base_url = reader.take(&format!("{table}.base_url"), rule::url);
         let api_key_env = reader.take(&format!("{table}.api_key_env"), rule::variable);
         let timeout =
@@ -433,7 +437,8 @@ fn providers(reader: &mut Reader<'_>, known: &[Known<'_>]) -> BTreeMap<String, P
         });
         let Some(timeout) = timeout else { continue };
         let headers = headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
-        found.insert((*id).to_owned(), Provider { base_url, api_key_env, key, timeout, headers });
+        let provider = Provider { family, base_url, api_key_env, key, timeout, headers };
+        found.insert((*id).to_owned(), provider);
     }
     let is_known = |id: &String| known.iter().any(|known| known.id == id);
     for id in reader.below("providers").into_iter().filter(|id| !is_known(id)) {

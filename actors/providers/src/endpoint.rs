@@ -105,6 +105,8 @@ pub struct Quirks {
     pub parts: Parts,
     /// Whether a cache key is sent.
     pub cache_key: CacheKey,
+    /// How the key is presented.
+    pub auth: Auth,
     /// Fields that are sent unless the caller sends them: name and JSON.
     pub defaults: &'static [(&'static str, &'static str)],
 }
@@ -118,6 +120,7 @@ impl Quirks {
         temperature: Temperature::Sent,
         parts: Parts::All,
         cache_key: CacheKey::Omitted,
+        auth: Auth::Usual,
         defaults: &[],
     };
 }
@@ -165,6 +168,15 @@ pub enum CacheKey {
     Sent,
     /// The provider does not know it.
     Omitted,
+}
+
+/// How the key is presented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    /// As the family does.
+    Usual,
+    /// As a bearer token, whatever the family does.
+    Bearer,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A closed set. A new family is a module, a variant here and its arms below; nothing else asks which family it is
 //! but the head of a request, which carries the key in the family's own way.
 
+use crate::anthropic;
 use crate::decode::{Decoder, Sse};
 use crate::encode::EncodeError;
 use crate::endpoint::Endpoint;
@@ -25,17 +26,20 @@ pub enum Mode {
 pub enum Family {
     /// OpenAI chat completions, and the many that speak it.
     OpenaiChat,
+    /// Anthropic Messages, and the twins that speak it.
+    AnthropicMessages,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::OpenaiChat];
+    pub const ALL: [Self; 2] = [Self::OpenaiChat, Self::AnthropicMessages];
 
     /// Its name in configuration and in the seal of reasoning. Part of stored seals: never changed.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::OpenaiChat => "openai_chat",
+            Self::AnthropicMessages => "anthropic_messages",
         }
     }
 
@@ -58,6 +62,7 @@ impl Family {
     ) -> Result<Vec<u8>, EncodeError> {
         match self {
             Self::OpenaiChat => openai_chat::encode::encode(endpoint, request, mode),
+            Self::AnthropicMessages => anthropic::encode::encode(endpoint, request, mode),
         }
     }
 
@@ -66,6 +71,7 @@ impl Family {
     pub fn decoder(self, request: Bytes) -> Box<dyn Decoder> {
         match self {
             Self::OpenaiChat => Box::new(Sse::new(openai_chat::decode::Reader::new(request))),
+            Self::AnthropicMessages => Box::new(Sse::new(anthropic::decode::Reader::new(request))),
         }
     }
 
@@ -73,6 +79,7 @@ impl Family {
     pub(crate) fn ask_url(self, endpoint: &Endpoint, _model: &str, _mode: Mode) -> Url {
         match self {
             Self::OpenaiChat => endpoint.url("chat/completions"),
+            Self::AnthropicMessages => anthropic::url(endpoint, "messages"),
         }
     }
 
@@ -80,6 +87,7 @@ impl Family {
     pub(crate) fn models_url(self, endpoint: &Endpoint) -> Url {
         match self {
             Self::OpenaiChat => endpoint.url("models"),
+            Self::AnthropicMessages => anthropic::models_url(endpoint),
         }
     }
 }

@@ -11,6 +11,7 @@
 
 #![warn(missing_docs)]
 
+mod anthropic;
 pub mod class;
 mod decimal;
 pub mod decode;

@@ -4,15 +4,19 @@
 use crate::class::{Failure, Reply, classify, classify_inside};
 use crate::decode::{Fault, shredder};
 use crate::delta::{Answer, Stop};
-use crate::family::Family;
-use events::message::Part;
+use crate::family::{Family, Mode};
+use bytes::Bytes;
+use events::message::{Message, Part, Role};
 use events::model_call::Class;
-use events::quantity::{MicroUsd, Millis};
+use events::prompt::{Catalogue, Params, Request};
+use events::quantity::{MicroUsd, Millis, Tokens};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use std::path::Path;
 
 struct Response {
+    /// The body of the request, where it was kept.
+    asked: Value,
     status: u16,
     headers: HeaderMap,
     body: String,
@@ -20,9 +24,10 @@ struct Response {
 
 /// The responses of a fixture; none where the fixtures are not there.
 fn responses(name: &str) -> Option<Vec<Response>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    let Ok(text) = std::fs::read_to_string(folder.join(name)) else {
-        println!("not run: {name} is not under {}", folder.display());
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let read = |folder: &Path| std::fs::read_to_string(folder.join("shared/fixtures").join(name));
+    let Some(text) = above.skip(3).find_map(|folder| read(folder).ok()) else {
+        println!("not run: {name} is in no shared/fixtures beside the repository");
         return None;
     };
     let fixture: Value = serde_json::from_str(&text).unwrap();
@@ -33,6 +38,7 @@ fn responses(name: &str) -> Option<Vec<Response>> {
             (name, HeaderValue::from_str(value.as_str().unwrap()).unwrap())
         });
         Response {
+            asked: interaction["request"]["body"].clone(),
             status: u16::try_from(response["status"].as_u64().unwrap()).unwrap(),
             headers: headers.collect(),
             body: response["body"].as_str().unwrap().to_owned(),
@@ -60,6 +66,44 @@ fn answers(family: Family, name: &str) -> Vec<Answer> {
         whole
     };
     responses(name).unwrap_or_default().into_iter().map(read).collect()
+}
+
+/// Reads a whole body.
+fn whole(family: Family, body: &str) -> Answer {
+    let mut decoder = family.decoder(Bytes::new());
+    decoder.body(body.as_bytes()).unwrap();
+    decoder.finish(shredder::endpoint(family).seal("m"), None, &mut |_| ()).unwrap()
+}
+
+/// Every prefix of a stream is truncated, or says the whole.
+fn cuts(family: Family, name: &str) {
+    for response in responses(name).unwrap_or_default() {
+        let whole = read(family, &response.body, usize::MAX).unwrap();
+        let step = response.body.len() / 4_000 + 1;
+        for end in (0..response.body.len()).step_by(step) {
+            let kept = &response.body.as_bytes()[..end];
+            match shredder::read(family, &[kept]).result {
+                Ok(answer) => assert_eq!(answer.message, whole.message, "{name} at {end}"),
+                Err(Fault::Truncated) => {}
+                Err(other) => panic!("{name} at {end}: {other}"),
+            }
+        }
+    }
+}
+
+/// What the next turn sends of this answer and of results for its calls.
+fn sent_again(family: Family, model: &str, answer: &Answer, results: &[&str]) -> Value {
+    let results = answer.message.calls().zip(results);
+    let results = results.map(|(call, result)| Message::tool_result(&call.id, (*result).into()));
+    let messages = [Message::text(Role::User, "q"), answer.message.clone()];
+    let request = Request {
+        model: model.to_owned(),
+        tools: Catalogue::default(),
+        messages: messages.into_iter().chain(results).map(|message| message.body()).collect(),
+        params: Params::default(),
+    };
+    let endpoint = shredder::endpoint(family);
+    serde_json::from_slice(&family.encode(&endpoint, &request, Mode::Whole).unwrap()).unwrap()
 }
 
 fn calls(answer: &Answer) -> Vec<(&str, &str)> {
@@ -163,21 +207,114 @@ fn refusals_have_their_class_and_hint() {
     is("synthetic/s8-codex-400-detail.json", Class::InvalidRequest, None);
     is("synthetic/s1-anthropic-429.json", Class::RateLimited, Some(12_000));
     is("synthetic/s2-anthropic-529.json", Class::Overloaded, None);
+    is("05-anthropic-400.json", Class::InvalidRequest, None);
 }
 
 #[test]
 fn every_prefix_of_a_recorded_stream_is_truncated_or_whole() {
-    for name in ["07-openai-chat-parallel-tools-stream.json", "23-deepseek-tools-stream.json"] {
-        for response in responses(name).unwrap_or_default() {
-            let whole = read(Family::OpenaiChat, &response.body, usize::MAX).unwrap();
-            for end in (0..response.body.len()).filter(|end| response.body.is_char_boundary(*end)) {
-                let kept = response.body.get(..end).unwrap();
-                match read(Family::OpenaiChat, kept, 4_096) {
-                    Ok(answer) => assert_eq!(answer.message, whole.message, "{name} at {end}"),
-                    Err(Fault::Truncated) => {}
-                    Err(other) => panic!("{name} at {end}: {other}"),
-                }
-            }
+    cuts(Family::OpenaiChat, "07-openai-chat-parallel-tools-stream.json");
+    cuts(Family::OpenaiChat, "23-deepseek-tools-stream.json");
+    cuts(Family::AnthropicMessages, "02-anthropic-thinking-tool-stream.json");
+    cuts(Family::AnthropicMessages, "03-anthropic-redacted-thinking-stream.json");
+    cuts(Family::AnthropicMessages, "04-anthropic-cache-usage-stream.json");
+}
+
+/// The blocks of a message on the wire, without what the recording's client leaves out or writes otherwise.
+fn blocks(message: &Value) -> Vec<Value> {
+    let mut blocks = message["content"].as_array().unwrap().clone();
+    for block in &mut blocks {
+        let fields = block.as_object_mut().unwrap();
+        fields.remove("cache_control");
+        if fields.get("is_error") == Some(&Value::Bool(false)) {
+            fields.remove("is_error");
         }
+        if let Some(text) = fields.get("content").and_then(|content| content.pointer("/0/text")) {
+            let text = text.clone();
+            fields.insert("content".to_owned(), text);
+        }
+    }
+    blocks
+}
+
+#[test]
+fn anthropic_parallel_tools_and_what_the_next_turn_sends() {
+    let family = Family::AnthropicMessages;
+    let Some(all) = responses("01-anthropic-parallel-tools.json") else { return };
+    let first = whole(family, &all[0].body);
+    assert_eq!(calls(&first), [("lookup_harbor_label", "{}"), ("lookup_orchard_label", "{}")]);
+    assert_eq!((first.stop.clone(), first.usage.prompt), (Stop::ToolCalls, Some(Tokens(700))));
+    let sent = sent_again(family, "m", &first, &["crimson-harbor", "silver-orchard"]);
+    for at in [1, 2] {
+        assert_eq!(blocks(&sent["messages"][at]), blocks(&all[1].asked["messages"][at]));
+    }
+    let last = whole(family, &all[1].body);
+    assert_eq!((last.stop, last.usage.completion), (Stop::End, Some(Tokens(26))));
+}
+
+#[test]
+fn anthropic_thinking_goes_back_byte_for_byte() {
+    let family = Family::AnthropicMessages;
+    let Some(all) = responses("06-anthropic-thinking-signature-roundtrip.json") else { return };
+    let first = whole(family, &all[0].body);
+    let Some(Part::Reasoning { text, sealed: Some(sealed), .. }) = first.message.parts.first()
+    else {
+        panic!("{first:?}")
+    };
+    assert!(text.starts_with("The user is asking") && all[0].body.contains(sealed.as_str()));
+    let sent = sent_again(family, "m", &first, &["Mexico"]);
+    assert_eq!(sent["messages"][1]["content"], all[1].asked["messages"][1]["content"]);
+    assert_eq!(blocks(&sent["messages"][2]), blocks(&all[1].asked["messages"][2]));
+    let other = sent_again(family, "another", &first, &["Mexico"]).to_string();
+    assert!(!other.contains("EqEECkYICxgC") && other.contains("I'll help you"), "{other}");
+}
+
+#[test]
+fn anthropic_streams_think_call_and_count() {
+    let family = Family::AnthropicMessages;
+    let answers = answers(family, "02-anthropic-thinking-tool-stream.json");
+    let Some(first) = answers.first() else { return };
+    assert_eq!(calls(first), [("get_weather", r#"{"city": "Tokyo, Japan"}"#)]);
+    assert_eq!(first.usage.reasoning, Some(Tokens(41)));
+    let weather =
+        "Weather in Tokyo, Japan: 72F (22C), sunny with light clouds, humidity 45%, wind 8 mph NW";
+    let sent = sent_again(family, "m", first, &[weather]);
+    let all = responses("02-anthropic-thinking-tool-stream.json").unwrap();
+    for at in [1, 2] {
+        assert_eq!(blocks(&sent["messages"][at]), blocks(&all[1].asked["messages"][at]));
+    }
+    assert!(answers[1].message.plain().ends_with("Enjoy your trip! 🎌"));
+}
+
+#[test]
+fn anthropic_redacted_thinking_and_cache_writes() {
+    let family = Family::AnthropicMessages;
+    for answer in answers(family, "03-anthropic-redacted-thinking-stream.json") {
+        let kinds = answer.message.parts.iter().map(|part| match part {
+            Part::Reasoning { text, sealed: Some(sealed), .. } => {
+                text.is_empty() && sealed.starts_with(r#"{"type":"redacted_thinking","data":"E"#)
+            }
+            _ => false,
+        });
+        assert_eq!(kinds.collect::<Vec<_>>(), [true, true, false]);
+    }
+    for answer in answers(family, "04-anthropic-cache-usage-stream.json") {
+        let usage = answer.usage;
+        assert_eq!((usage.prompt, usage.completion), (Some(Tokens(4_211)), Some(Tokens(5))));
+        assert_eq!((usage.cached_input, usage.cache_write), (Some(Tokens(0)), Some(Tokens(4_202))));
+        assert_eq!(answer.message.plain(), "OK.");
+    }
+}
+
+#[test]
+fn anthropic_overload_in_the_middle_of_a_stream() {
+    let name = "synthetic/s3-anthropic-sse-overloaded-midstream.json";
+    for response in responses(name).unwrap_or_default() {
+        let Err(Fault::Reported { error, began }) =
+            read(Family::AnthropicMessages, &response.body, 7)
+        else {
+            panic!("not an error")
+        };
+        let reply = Reply { status: 200, headers: &response.headers, body: b"", now: None };
+        assert_eq!(classify_inside(&error, &reply, began, None).class, Class::Overloaded);
     }
 }

@@ -119,6 +119,16 @@ pub enum EndpointError {
         /// The variable that was read.
         name: String,
     },
+    /// It is not known to speak the family that was asked for, and nobody gave an address where it does.
+    #[error("provider {id} is not known to speak {}: set {name} to an address where it does", family.name())]
+    NoTwin {
+        /// The provider.
+        id: &'static str,
+        /// The family.
+        family: Family,
+        /// The variable that gives an address.
+        name: String,
+    },
     /// The provider wants a key, and there is none.
     #[error("provider {id} needs a key: set {}", names.join(" or "))]
     NoKey {
@@ -157,6 +167,20 @@ impl Provider {
         &self,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Endpoint, EndpointError> {
+        self.endpoint_as(self.family, env)
+    }
+
+    /// As [`Provider::endpoint`], in another family than its usual one: at the address where it is known to speak
+    /// that, or at a configured one.
+    ///
+    /// # Errors
+    ///
+    /// [`EndpointError`], which names the variable to set.
+    pub fn endpoint_as(
+        &self,
+        family: Family,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Endpoint, EndpointError> {
         let read = |name: &str| env(name).filter(|value| !value.trim().is_empty());
         let name = self.base_url_name();
         let configured = [Some(name.as_str()), self.base_url_env]
@@ -165,14 +189,14 @@ impl Provider {
             .find_map(|name| read(name).map(|text| (name.to_owned(), text)));
         let key =
             read(&self.key_name()).or_else(|| self.key_env.iter().find_map(|name| read(name)));
-        if key.is_none()
-            && configured.is_none()
-            && self.key == KeyNeed::Required
-            && self.base_url.is_some()
-        {
+        let own = if family == self.family { self.base_url } else { self.twin(family) };
+        if own.is_none() && configured.is_none() && family != self.family {
+            return Err(EndpointError::NoTwin { id: self.id, family, name });
+        }
+        if key.is_none() && configured.is_none() && self.key == KeyNeed::Required && own.is_some() {
             return Err(EndpointError::NoKey { id: self.id, names: self.key_env });
         }
-        let own = self.base_url.map(|url| ("base_url".to_owned(), url.to_owned()));
+        let own = own.map(|url| ("base_url".to_owned(), url.to_owned()));
         let (name, text) =
             configured.or(own).ok_or(EndpointError::NoBaseUrl { id: self.id, name })?;
         let sound = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -186,7 +210,12 @@ impl Provider {
             return Err(EndpointError::Userinfo { name });
         }
         let key = key.map(|key| Secret::new(key.trim().to_owned()));
-        Ok(Endpoint::new(self.id, self.family, base_url, key, self.quirks))
+        Ok(Endpoint::new(self.id, family, base_url, key, self.quirks))
+    }
+
+    fn twin(&self, family: Family) -> Option<&'static str> {
+        let is_it = |(id, spoken, _): &&(&str, Family, &str)| *id == self.id && *spoken == family;
+        table::TWINS.iter().find(is_it).map(|(_, _, url)| *url)
     }
 }
 

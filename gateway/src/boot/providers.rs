@@ -12,7 +12,8 @@ use url::Url;
 /// The id under which the scripted model is reached.
 pub(super) const DEMO: &str = "demo";
 /// The model of a provider that answers when nobody is named, as of 2026-11-30.
-const DATED_DEFAULTS: [(&str, &str); 2] = [("openai", "gpt-6-luna"), (DEMO, DEMO)];
+const DATED_DEFAULTS: [(&str, &str); 3] =
+    [("openai", "gpt-6-luna"), ("anthropic", "claude-sonnet-5-5"), (DEMO, DEMO)];
 /// How long a runtime on this machine gets to say what it serves.
 const PROBE: Duration = Duration::from_millis(500);
 /// Models of one provider that are listed.
@@ -177,7 +178,8 @@ fn configured(
         }
         None
     };
-    let mut endpoint = provider.endpoint(&environment)?;
+    let family = set.family.unwrap_or(provider.family);
+    let mut endpoint = provider.endpoint_as(family, &environment)?;
     endpoint.total = Duration::from_millis(set.timeout.0);
     endpoint.headers =
         set.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
@@ -216,7 +218,7 @@ fn known(endpoints: &BTreeMap<String, Endpoint>, elsewhere: &[&str]) -> Vec<Stri
 
 fn describe(default: Option<&Default>) -> String {
     match default {
-        None => "no model answers yet: set OPENAI_API_KEY or PITON_OPENAI_BASE_URL, or start with --demo".to_owned(),
+        None => "no model answers yet: set OPENAI_API_KEY, ANTHROPIC_API_KEY or PITON_OPENAI_BASE_URL, or start with --demo".to_owned(),
         Some(Default { provider, model: Some(model), why, .. }) => format!("using {provider}:{model} {why}"),
         Some(Default { provider, model: None, why, .. }) => {
             format!("using {provider} {why}; requests must name a model, or set default_model")

@@ -2,6 +2,7 @@
 
 use super::{Format, Model};
 use events::quantity::Millis;
+use providers::Family;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -113,6 +114,14 @@ pub(crate) fn models(raw: &Raw) -> Result<Vec<Model>, Broken> {
     };
     let models: Result<Vec<Model>, _> = texts.iter().map(|text| text.trim().parse()).collect();
     models.ok().filter(|models| models.len() <= MODELS_MAX).ok_or_else(rule)
+}
+
+/// What a provider speaks.
+pub(crate) fn family(raw: &Raw) -> Result<Family, Broken> {
+    text(raw).and_then(Family::named).map_or_else(
+        || shown(&format!("give one of {}", Family::ALL.map(Family::name).join(", "))),
+        Ok,
+    )
 }
 
 fn whole(raw: &Raw, min: u64, max: u64, unit: &str) -> Result<u64, Broken> {

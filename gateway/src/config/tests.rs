@@ -54,6 +54,16 @@ impl World {
 }
 
 #[test]
+fn a_provider_may_speak_another_family_of_those_there_are() {
+    let told = "[providers.kimi]\nfamily = \"anthropic_messages\"\n";
+    let config = World::new().file(told).load().unwrap().config;
+    assert_eq!(config.providers["kimi"].family, Some(Family::AnthropicMessages));
+    assert_eq!(config.providers["openai"].family, None);
+    let problems = World::new().variable("PITON_KIMI_FAMILY", "telex").problems();
+    assert!(problems[0].contains("give one of openai_chat, anthropic_messages"), "{problems:?}");
+}
+
+#[test]
 fn nothing_said_is_a_working_configuration() {
     let loaded = World::new().load().unwrap();
     let config = &loaded.config;

@@ -7,7 +7,7 @@ use events::model_call::Class;
 use serde_json::Value;
 
 /// `code`, `type` or `reason` of an error body.
-const CODES: [(&str, Class); 46] = [
+const CODES: [(&str, Class); 48] = [
     ("insufficient_quota", Class::QuotaExhausted),
     ("quota_exceeded", Class::QuotaExhausted),
     ("exceeded_current_quota_error", Class::QuotaExhausted),
@@ -53,10 +53,13 @@ const CODES: [(&str, Class); 46] = [
     ("server_overloaded", Class::Overloaded),
     ("service_unavailable", Class::Overloaded),
     ("server_error", Class::ServerError),
+    ("api_error", Class::ServerError),
+    ("timeout_error", Class::Timeout),
     ("invalid_encrypted_content", Class::ReplayRejected),
 ];
 
-const OVERFLOW: [&str; 9] = [
+const OVERFLOW: [&str; 10] = [
+    "exceed context limit",
     "maximum context length",
     "context length",
     "context_length",
@@ -86,7 +89,9 @@ const POLICY: [&str; 5] = [
     "moderation",
     "usage policies",
 ];
-const REPLAY: [&str; 4] = [
+const REPLAY: [&str; 6] = [
+    "invalid `signature` in `thinking`",
+    "`thinking` or `redacted_thinking` blocks",
     "reasoning_content",
     "encrypted content could not be",
     "invalid signature in thinking",
@@ -94,7 +99,8 @@ const REPLAY: [&str; 4] = [
 ];
 const QUOTA: [&str; 4] =
     ["exceeded your current quota", "quota exceeded", "usage limit", "quota has been"];
-const MONEY: [&str; 5] = [
+const MONEY: [&str; 6] = [
+    "credit balance",
     "insufficient balance",
     "insufficient credit",
     "insufficient funds",

@@ -2,7 +2,7 @@
 //! read on 2026-11-30; no address was called. A wrong one costs a call; a key never stands here.
 
 use super::{KeyNeed, Provider};
-use crate::endpoint::{CacheKey, OutputMax, Parts, Quirks, Reasoning, Temperature};
+use crate::endpoint::{Auth, CacheKey, OutputMax, Parts, Quirks, Reasoning, Temperature};
 use crate::family::Family;
 
 const OPENAI: Quirks = Quirks {
@@ -22,11 +22,12 @@ const KIMI: Quirks = Quirks {
     temperature: Temperature::Omitted,
     ..Quirks::STANDARD
 };
-/// Leaves thinking inside the content unless it is asked to split it off.
-const MINIMAX: Quirks = Quirks { defaults: &[("reasoning_split", "true")], ..Quirks::STANDARD };
+/// Leaves thinking inside the content unless it is asked to split it off; its twins take the key as a bearer token.
+const MINIMAX: Quirks =
+    Quirks { defaults: &[("reasoning_split", "true")], auth: Auth::Bearer, ..Quirks::STANDARD };
 
 /// Those that are served, in the order in which a default is looked for.
-pub(super) const PROVIDERS: [Provider; 31] = [
+pub(super) const PROVIDERS: [Provider; 32] = [
     Provider {
         id: "openai",
         aliases: &["openai-api"],
@@ -36,6 +37,16 @@ pub(super) const PROVIDERS: [Provider; 31] = [
         key_env: &["OPENAI_API_KEY"],
         key: KeyNeed::Required,
         quirks: OPENAI,
+    },
+    Provider {
+        id: "anthropic",
+        aliases: &["claude"],
+        family: Family::AnthropicMessages,
+        base_url: Some("https://api.anthropic.com"),
+        base_url_env: Some("ANTHROPIC_BASE_URL"),
+        key_env: &["ANTHROPIC_API_KEY"],
+        key: KeyNeed::Required,
+        quirks: Quirks::STANDARD,
     },
     Provider {
         id: "openrouter",
@@ -339,9 +350,15 @@ pub(super) const PROVIDERS: [Provider; 31] = [
     },
 ];
 
+/// Other families that some of them speak too: id, family, address.
+pub(super) const TWINS: [(&str, Family, &str); 3] = [
+    ("deepseek", Family::AnthropicMessages, "https://api.deepseek.com/anthropic"),
+    ("minimax", Family::AnthropicMessages, "https://api.minimax.io/anthropic"),
+    ("minimax-cn", Family::AnthropicMessages, "https://api.minimaxi.com/anthropic"),
+];
+
 /// Those that are known and not served yet: id, aliases, what they speak.
-pub(super) const LATER: [(&str, &[&str], &str); 11] = [
-    ("anthropic", &["claude"], "Anthropic messages"),
+pub(super) const LATER: [(&str, &[&str], &str); 10] = [
     ("gemini", &["google", "google-ai-studio"], "Gemini"),
     ("bedrock", &["aws", "amazon-bedrock"], "Bedrock Converse"),
     ("openai-codex", &["codex"], "OpenAI Responses by subscription"),

@@ -29,6 +29,8 @@ fn a_name_may_carry_its_provider() {
     named("openai/gpt-4.1", "openai", "gpt-4.1");
     named("OpenAI:gpt-4.1", "openai", "gpt-4.1");
     named("grok:grok-4.7", "xai", "grok-4.7");
+    named("anthropic:claude-x", "anthropic", "claude-x");
+    named("claude/claude-x", "anthropic", "claude-x");
     named("llama.cpp:gemma", "llamacpp", "gemma");
     named("ollama:llama3:8b", "ollama", "llama3:8b");
     named("ollama/llama3:8b", "ollama", "llama3:8b");
@@ -73,8 +75,6 @@ fn a_misspelt_provider_is_named_with_its_neighbour() {
 #[test]
 fn other_families_are_not_supported_yet_rather_than_unknown() {
     for (text, id) in [
-        ("anthropic:claude", "anthropic"),
-        ("claude/x", "anthropic"),
         ("google:g", "gemini"),
         ("bedrock:x", "bedrock"),
         ("vertex:x", "vertex"),
@@ -115,7 +115,8 @@ fn every_address_of_the_table_is_sound() {
             let env = |name: &str| one.key_env.contains(&name).then(|| "k".to_owned());
             let endpoint = one.endpoint(&env).unwrap();
             assert!(
-                !endpoint.base_url.path().ends_with('/') && endpoint.base_url.query().is_none(),
+                (endpoint.base_url.path() == "/" || !endpoint.base_url.path().ends_with('/'))
+                    && endpoint.base_url.query().is_none(),
                 "{}",
                 one.id
             );
@@ -184,6 +185,34 @@ fn a_key_is_optional_at_home_and_at_a_configured_address() {
         "custom",
         &[("PITON_CUSTOM_API_KEY", "k"), ("PITON_CUSTOM_BASE_URL", "http://h/v1")]
     ));
+}
+
+#[test]
+fn another_family_is_spoken_where_it_is_known_or_where_somebody_says_so() {
+    let spoken = |id: &str, pairs: &[(&str, &str)]| {
+        provider(id).unwrap().endpoint_as(Family::AnthropicMessages, &env(pairs))
+    };
+    let twin = spoken("minimax", &[("MINIMAX_API_KEY", "k")]).unwrap();
+    assert_eq!(
+        (twin.base_url.as_str(), twin.family),
+        ("https://api.minimax.io/anthropic", Family::AnthropicMessages)
+    );
+    let own = spoken("custom", &[("PITON_CUSTOM_BASE_URL", "http://h/")]).unwrap();
+    assert_eq!(own.family, Family::AnthropicMessages);
+    let words = spoken("zai", &[("GLM_API_KEY", "k")]).unwrap_err().to_string();
+    assert!(words.contains("zai is not known to speak anthropic_messages"), "{words}");
+    assert!(words.contains("set PITON_ZAI_BASE_URL"), "{words}");
+    assert!(matches!(spoken("minimax", &[]), Err(EndpointError::NoKey { .. })));
+}
+
+#[test]
+fn a_twin_is_a_provider_s_second_family() {
+    for (id, family, _) in table::TWINS {
+        let provider = provider(id).unwrap();
+        assert_ne!(provider.family, family, "{id}");
+        let env = |name: &str| provider.key_env.contains(&name).then(|| "k".to_owned());
+        assert_eq!(provider.endpoint_as(family, &env).unwrap().family, family);
+    }
 }
 
 #[test]

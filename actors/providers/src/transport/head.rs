@@ -1,7 +1,10 @@
 //! The head of a request, with the key in it, and the head of a reply, which says what its body is.
 
+use crate::anthropic;
 use crate::class::{Charge, Class, Failure};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Auth, Endpoint};
+use crate::family::Family;
+use crate::secret::Secret;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 /// What a success is.
@@ -49,18 +52,37 @@ impl From<HeaderError> for Failure {
     }
 }
 
-/// The headers of a call: what is accepted, the key, and what is configured.
+/// A key as the value of a header, without a copy left behind.
+fn secret(before: &str, key: &Secret) -> Result<HeaderValue, HeaderError> {
+    let mut bytes = format!("{before}{}", key.expose()).into_bytes();
+    let value = HeaderValue::from_bytes(&bytes);
+    bytes.fill(0);
+    std::hint::black_box(&bytes);
+    let mut value = value.map_err(|_| HeaderError::Key)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The headers of a call: what is accepted, the family's own, the key, and what is configured, which wins.
 pub(super) fn headers(endpoint: &Endpoint, accept: &'static str) -> Result<HeaderMap, HeaderError> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    match endpoint.family {
+        Family::OpenaiChat => {}
+        Family::AnthropicMessages => {
+            let version = HeaderValue::from_static(anthropic::VERSION);
+            headers.insert("anthropic-version", version);
+        }
+    }
     if let Some(key) = &endpoint.key {
-        let mut bytes = format!("Bearer {}", key.expose()).into_bytes();
-        let value = HeaderValue::from_bytes(&bytes);
-        bytes.fill(0);
-        std::hint::black_box(&bytes);
-        let mut value = value.map_err(|_| HeaderError::Key)?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+        let (name, value) = match (endpoint.family, endpoint.quirks.auth) {
+            (Family::OpenaiChat, Auth::Usual | Auth::Bearer)
+            | (Family::AnthropicMessages, Auth::Bearer) => (AUTHORIZATION, secret("Bearer ", key)?),
+            (Family::AnthropicMessages, Auth::Usual) => {
+                (HeaderName::from_static("x-api-key"), secret("", key)?)
+            }
+        };
+        headers.insert(name, value);
     }
     for (name, value) in &endpoint.headers {
         let odd = || HeaderError::Configured(name.clone());

@@ -1,5 +1,6 @@
 //! Calls over real sockets.
 
+mod families;
 mod limits;
 mod peer;
 

@@ -1,0 +1,112 @@
+//! A provider that a story plays: it answers each request with the next bytes of its script and keeps what it was
+//! asked.
+
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The request line and the headers, in lower case.
+    pub head: String,
+    /// The body, byte for byte.
+    pub body: String,
+}
+
+impl Asked {
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("a body of JSON")
+    }
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    script: VecDeque<String>,
+    asked: Vec<Asked>,
+}
+
+/// The provider; gone when it is dropped.
+#[derive(Debug)]
+pub struct Upstream {
+    /// Where it answers.
+    pub url: String,
+    kept: Arc<Mutex<Kept>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Upstream {
+    /// A provider that answers POST with these in turn, and GET with no models.
+    pub async fn start(script: Vec<String>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let kept = Arc::new(Mutex::new(Kept { script: script.into(), asked: vec![] }));
+        let shared = Arc::clone(&kept);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&shared)));
+            }
+        });
+        Self { url, kept, task }
+    }
+
+    /// The POST requests so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).asked.clone()
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(mut stream: TcpStream, kept: Arc<Mutex<Kept>>) {
+    let Some(asked) = read(&mut stream).await else { return };
+    let bytes = if asked.head.starts_with("get ") {
+        response("200 OK", "application/json", r#"{"data":[]}"#)
+    } else {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.asked.push(asked);
+        let over = || response("500 Internal Server Error", "text/plain", "the script is over");
+        kept.script.pop_front().unwrap_or_else(over)
+    };
+    let _gone = stream.write_all(bytes.as_bytes()).await;
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Asked> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut piece = [0; 4_096];
+        let count = stream.read(&mut piece).await.ok().filter(|count| *count > 0)?;
+        bytes.extend_from_slice(&piece[..count]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let head = head.to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap_or(0)) {
+                return Some(Asked { head, body: body.to_owned() });
+            }
+        }
+    }
+}
+
+/// A response that closes its connection.
+pub fn response(status: &str, kind: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Server-sent events, each named by its `type`.
+pub fn events(events: &[Value]) -> String {
+    let event = |event: &Value| {
+        format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
+    };
+    response("200 OK", "text/event-stream", &events.iter().map(event).collect::<String>())
+}
