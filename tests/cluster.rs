@@ -1,71 +1,10 @@
 //! Several nodes over one journal: whoever is asked, the owner decides; whoever dies, another one goes on.
 
 use reqwest::Method;
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tests::Node;
-use tests::nats::{Nats, Sync};
-use tests::process::{PATIENCE, answer, json as body, wait_for};
+use serde_json::json;
+use tests::fleet::{Cluster, chat, said};
+use tests::process::{answer, wait_for};
 use tests::sse::Events;
-
-/// Servers, and nodes over them; each node has a folder of its own.
-pub(crate) struct Cluster {
-    nats: Nats,
-    pub(crate) folders: Vec<TempDir>,
-    pub(crate) nodes: Vec<Node>,
-}
-
-impl Cluster {
-    /// So many nodes, each with its share of the partitions.
-    pub(crate) async fn of(nodes: usize) -> Self {
-        let nats = Nats::one(Sync::Always).await;
-        let folders = (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect();
-        let mut cluster = Self { nats, folders, nodes: vec![] };
-        for nth in 0..nodes {
-            let node = cluster.start(nth).await;
-            cluster.nodes.push(node);
-        }
-        cluster.settled().await;
-        cluster
-    }
-
-    pub(crate) async fn start(&self, nth: usize) -> Node {
-        let (urls, monitors) = (self.nats.urls().join(","), self.nats.monitors().join(","));
-        let name = format!("n{nth}");
-        let words = ["--demo", "--nats", &urls, "--nats-monitor", &monitors, "--node", &name];
-        let small =
-            [("PITON_NATS_SHARD_BYTES_MAX", "134217728"), ("PITON_LIMITS_DRAIN_SECONDS", "5")];
-        Node::start(self.folders[nth].path(), &words, &small).await
-    }
-
-    /// Every node sees all the others, and serves what belongs to it.
-    pub(crate) async fn settled(&self) {
-        for node in &self.nodes {
-            wait_for("every node has its share", || async {
-                let (_, list) = node.get("/v1/nodes").await;
-                let (ready, _) = node.get("/health/ready").await;
-                (list["count"] == self.nodes.len() && ready == 200).then_some(())
-            })
-            .await;
-        }
-    }
-
-    /// Node 0 is asked for a run that it owns itself: new roots live where they are asked for.
-    pub(crate) async fn run_of_first(&self, input: &str) -> String {
-        self.nodes[0].start_run(&json!({ "input": input })).await
-    }
-}
-
-pub(crate) async fn chat(node: &Node, session: &str, messages: &Value) -> (u16, Value) {
-    let request =
-        node.ask(Method::POST, "/v1/chat/completions").header("x-piton-session-id", session);
-    let request = request.timeout(PATIENCE);
-    answer(body(request, &json!({"model": "demo", "messages": messages}))).await
-}
-
-pub(crate) fn said(role: &str, text: &str) -> Value {
-    json!({"role": role, "content": text})
-}
 
 #[tokio::test]
 async fn a_run_is_found_tailed_and_stopped_through_any_node() {

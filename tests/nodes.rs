@@ -1,12 +1,12 @@
 //! What an operator does with nodes: list, drain and fence them, through whichever node is there.
 
-use crate::cluster::{Cluster, chat, said};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tests::Node;
+use tests::fleet::{Cluster, chat, said};
 use tests::process::{command, wait_for};
 
 /// When the first lease of a node that hangs may end by itself: it lives 15 s, and was written 3 s ago at most.

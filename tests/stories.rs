@@ -20,5 +20,6 @@ mod probe;
 mod runs;
 mod shells;
 mod store_model;
+mod takeover;
 mod tidy;
 mod views_on_nats;

@@ -4,6 +4,7 @@
 
 mod envelope;
 mod far;
+pub mod life;
 mod local;
 mod nats;
 pub mod node;

@@ -6,10 +6,12 @@
 
 pub mod bucket;
 pub mod dispatch;
+pub mod guard;
 pub mod keeper;
 pub mod lease;
 pub mod member;
 pub mod node_name;
+pub mod owners;
 pub mod place;
 
 pub use node_name::{NodeName, NotANodeName};

@@ -26,6 +26,8 @@ pub const WAKES: &str = "piton_agenda_wakes_total";
 pub const BUS_ASKED: &str = "piton_bus_asked_total";
 /// Counter, commands of other nodes that this build does not know. An alert: finish the upgrade.
 pub const BUS_UNSUPPORTED: &str = "piton_bus_unsupported_total";
+/// Counter, lives of other nodes that this node found over, each once or again while its leases stand.
+pub const NODES_SILENT: &str = "piton_nodes_silent_total";
 
 const KIND: &str = "kind";
 const OUTCOME: &str = "outcome";
@@ -107,6 +109,10 @@ pub(crate) fn asked<T, R>(answer: &Result<Result<T, R>, NoDecision>) {
         Err(_) => "undecided",
     };
     metrics::counter!(BUS_ASKED, OUTCOME => outcome).increment(1);
+}
+
+pub(crate) fn node_silent() {
+    metrics::counter!(NODES_SILENT).increment(1);
 }
 
 pub(crate) fn unsupported() {

@@ -5,7 +5,7 @@
 //! are golden.
 
 use crate::id::{Generation, Partition};
-use crate::record::{Hash, StreamKey};
+use crate::record::{Boot, Hash, StreamKey};
 use std::{fmt, str::FromStr};
 
 /// Bytes of the longest token.
@@ -86,8 +86,10 @@ impl fmt::Display for Namespace {
 pub enum Subject {
     /// A command to the owner of a stream's partition; request and reply.
     Command(StreamKey),
-    /// Ping, drain, observe and ring requests to one node.
+    /// Drain, observe and ring requests to one node, whichever life of it.
     Node(Token),
+    /// One life of a node: where nobody listens there, that life is over.
+    Life(Boot),
     /// A tool server that lives on some node.
     Mcp(Token),
     /// A run's token deltas, best effort.
@@ -164,6 +166,7 @@ impl Namespace {
         match subject {
             Subject::Command(stream) => format!("piton.{self}.cmd.{}", place(stream)),
             Subject::Node(node) => format!("piton.{self}.node.{node}"),
+            Subject::Life(boot) => format!("piton.{self}.life.{:032x}", boot.0),
             Subject::Mcp(server) => format!("piton.{self}.mcp.{server}"),
             Subject::Delta { project, run } => format!("piton.{self}.delta.{project}.{run}"),
             Subject::Event { project, stream, event } => {
@@ -327,6 +330,9 @@ impl Namespace {
                 Some(Subject::Command(stream(kind, id)?))
             }
             ["piton", name, "node", node] if *name == ours => Some(Subject::Node(token(node)?)),
+            ["piton", name, "life", boot] if *name == ours => {
+                Some(Subject::Life(Boot(u128::from_str_radix(boot, 16).ok()?)))
+            }
             ["piton", name, "mcp", server] if *name == ours => Some(Subject::Mcp(token(server)?)),
             ["piton", name, "delta", project, run] if *name == ours => {
                 Some(Subject::Delta { project: token(project)?, run: token(run)? })
@@ -400,6 +406,7 @@ mod tests {
                 "piton.prod.cmd.05.run.run_050000000000000000000000000007",
             ),
             (Subject::Node(token("node-1")), "piton.prod.node.node-1"),
+            (Subject::Life(Boot(0xab)), "piton.prod.life.000000000000000000000000000000ab"),
             (Subject::Mcp(token("files")), "piton.prod.mcp.files"),
             (delta, "piton.prod.delta.default.run_050000000000000000000000000007"),
             (

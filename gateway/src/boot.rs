@@ -26,6 +26,7 @@ use crate::error::Exit;
 use crate::service::{Bounded, router};
 use crate::telemetry::Metrics;
 use ::projections::{self as views, Runner};
+use actors::bus::life::DoorError;
 use actors::bus::{Bus, Local, Nats};
 use actors::clock::Clock;
 use actors::entropy::Entropy;
@@ -104,6 +105,9 @@ pub enum BootError {
     /// The data folder of a node of a cluster.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// What other nodes ask of this one.
+    #[error(transparent)]
+    Door(#[from] DoorError),
     /// The node's own keys.
     #[error(transparent)]
     Keys(#[from] NodeKeyError),
@@ -161,6 +165,7 @@ impl BootError {
             Self::Store(_)
             | Self::Cluster(_)
             | Self::Folder(_)
+            | Self::Door(_)
             | Self::Private(_)
             | Self::Keys(_)
             | Self::Views { .. }

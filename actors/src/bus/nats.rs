@@ -10,6 +10,7 @@ use super::far;
 use super::local::{COMMAND_BYTES_MAX, Local, size};
 use super::refold::refold;
 use crate::clock::Clock;
+use crate::cluster::owners::Owners;
 use crate::directory::Serves;
 use crate::host::Hosted;
 use crate::metric;
@@ -27,17 +28,23 @@ use owner::{Answering, Desk, Served};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use store::{BLOB_BYTES_MAX, Blob, Store, StoreError};
 use tokio::sync::watch;
 
+pub(super) use owner::barrier;
 pub use owner::{ANSWERS_MAX, NotServed};
 
 /// How long a read of a far state may take: the owner's own five seconds, and the way there and back.
 const OBSERVE_MAX: Duration = Duration::from_secs(8);
 /// What a caller is told to wait while this node is cut off: a reconnect takes about as long.
 const CUT_OFF: Millis = Millis(500);
+/// How long a question waits for a connection that is being made anew: longer than it takes where a server is left.
+const RECONNECT_MAX: Duration = Duration::from_secs(1);
+/// How often the connection is looked at.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Requests to the owners of partitions, and answers for those of this node. Clones are the same bus.
 pub struct Nats<D>(Arc<Inner<D>>);
@@ -45,6 +52,7 @@ pub struct Nats<D>(Arc<Inner<D>>);
 struct Inner<D> {
     desk: Desk,
     local: Local<D>,
+    owners: OnceLock<Owners>,
     // A std lock: it is held over no await.
     served: Mutex<BTreeMap<Partition, Served>>,
 }
@@ -62,12 +70,23 @@ impl<D> Nats<D> {
         clock: Clock,
     ) -> Self {
         let desk = Desk::new(client, namespace, store, clock);
-        Self(Arc::new(Inner { desk, local, served: Mutex::default() }))
+        Self(Arc::new(Inner { desk, local, owners: OnceLock::new(), served: Mutex::default() }))
     }
 
     /// Says where this node's own partitions are served, once.
     pub fn lead_to(&self, directory: &Arc<D>) {
         self.0.local.lead_to(directory);
+    }
+
+    /// Says what is seen of the owners, once: what waits at one that is not any more is then told to ask again.
+    pub fn heed(&self, owners: Owners) {
+        self.0.owners.get_or_init(|| owners);
+    }
+
+    /// Its connection.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.0.desk.client.clone()
     }
 
     /// Answers for the streams of a table, in the partitions that are served.
@@ -212,17 +231,38 @@ impl<D> Nats<D> {
 
     async fn request(&self, stream: &StreamKey, message: &Message) -> Result<Message, NoDecision> {
         let Desk { client, namespace, .. } = &self.0.desk;
-        if client.connection_state() != State::Connected {
+        let Some(connection) = connected(client).await else {
             return Err(NoDecision::Busy { retry_after: CUT_OFF });
-        }
+        };
         let bytes = message.write().map_err(|_unwritable| NoDecision::Lost)?;
         let sent = bytes.len();
         let subject = namespace.spell(&Subject::Command(stream.clone()));
         // Our own deadlines end it.
         let request = Request::new().payload(bytes.into()).timeout(None);
-        let reply = client.send_request(subject, request).await;
+        let partition = stream.partition();
+        let owners = self.0.owners.get();
+        let asked_of = owners.and_then(|owners| owners.of(partition));
+        let moved = async {
+            match owners {
+                Some(owners) => owners.moved(partition, asked_of).await,
+                None => std::future::pending().await,
+            }
+        };
+        let reply = tokio::select! {
+            biased;
+            reply = client.send_request(subject, request) => reply,
+            // Nobody is left who could answer: the same question goes to the next owner.
+            () = moved => return Err(NoDecision::Lost),
+            // The answer went to a connection that is gone.
+            () = lost(client, connection) => return Err(NoDecision::Lost),
+        };
         let reply = reply.map_err(|error| match error.kind() {
-            RequestErrorKind::NoResponders => NoDecision::NobodyThere,
+            RequestErrorKind::NoResponders => {
+                if let Some(owners) = owners {
+                    owners.unheard(partition);
+                }
+                NoDecision::NobodyThere
+            }
             RequestErrorKind::TimedOut => NoDecision::TimedOut,
             RequestErrorKind::MaxPayloadExceeded => {
                 NoDecision::TooLarge { bytes: sent, max: INLINE_BYTES_MAX }
@@ -278,6 +318,28 @@ impl<D> Nats<D> {
     fn served(&self) -> MutexGuard<'_, BTreeMap<Partition, Served>> {
         self.0.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The number of the connection that stands, after a short wait for one.
+async fn connected(client: &Client) -> Option<u64> {
+    let up = async {
+        while client.connection_state() != State::Connected {
+            tokio::time::sleep(LOOK).await;
+        }
+        number(client)
+    };
+    tokio::time::timeout(RECONNECT_MAX, up).await.ok()
+}
+
+/// Returns when a connection is gone.
+async fn lost(client: &Client, connection: u64) {
+    while client.connection_state() == State::Connected && number(client) == connection {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn number(client: &Client) -> u64 {
+    client.statistics().connects.load(Ordering::Relaxed)
 }
 
 /// Moves what is too large for a message into the store.

@@ -75,9 +75,13 @@ impl Bucket {
     }
 
     /// Says that a node is gone, so that nobody waits for the end of its word.
-    pub(super) async fn delete_member(&self, node: &NodeName) -> Outcome {
+    pub(super) async fn delete_member(&self, node: &NodeName, expected: Option<u64>) -> Outcome {
         let mut headers = HeaderMap::new();
         headers.insert(OPERATION, "DEL");
+        if let Some(expected) = expected {
+            let header = async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+            headers.insert(header, expected.to_string());
+        }
         self.send(self.namespace.member_of(node.as_str()), headers, Bytes::new()).await
     }
 
@@ -118,7 +122,8 @@ impl Bucket {
                 Operation::Put => Some(&*entry.value),
                 Operation::Delete | Operation::Purge => None,
             };
-            Some(News { said: said(&entry.key, value), is_last: entry.delta == 0 })
+            let (revision, is_last) = (entry.revision, entry.delta == 0);
+            Some(News { said: said(&entry.key, value), revision, is_last })
         }))
     }
 
@@ -239,6 +244,8 @@ impl Bucket {
 pub(super) struct News {
     /// `None` for what another build wrote.
     pub(super) said: Option<Said>,
+    /// Where that stands.
+    pub(super) revision: u64,
     /// Nothing that was there before is left to be told.
     pub(super) is_last: bool,
 }

@@ -335,7 +335,12 @@ impl Lease {
                     tenure.met = tenure.met.max(epoch);
                 }
             }
-            Input::Silent(boot) => self.silent = Some(boot),
+            // Two may die together: the one that holds nothing here must not hide the other.
+            Input::Silent(boot) => {
+                if self.holder().is_none_or(|holder| holder.boot == boot) {
+                    self.silent = Some(boot);
+                }
+            }
             Input::Fenced(boot) => self.fence(boot, actions),
             Input::Drained => {
                 if let Some(tenure) = &mut self.tenure

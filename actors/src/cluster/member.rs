@@ -45,6 +45,12 @@ pub struct Nodes {
 }
 
 impl Nodes {
+    #[cfg(test)]
+    pub(super) fn of(lives: impl Iterator<Item = (NodeName, Boot)>) -> Self {
+        let life = |(name, boot)| (name, Life { boot, wish: Wish::Take });
+        Self { lives: lives.map(life).collect(), fenced: BTreeMap::new() }
+    }
+
     /// Those that say they are there, without those that were fenced.
     pub fn lives(&self) -> impl Iterator<Item = (&NodeName, Life)> {
         let fenced = |name: &NodeName, life: &Life| self.fenced.get(name) == Some(&life.boot);
@@ -80,10 +86,30 @@ impl Nodes {
 /// When the last word of each node was heard here.
 pub type Heard = BTreeMap<NodeName, Uptime>;
 
+/// Where each life's last word stands.
+type Revisions = BTreeMap<Boot, u64>;
+
+/// The words of the others, to strike one that stays behind. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Words {
+    bucket: Bucket,
+    revisions: watch::Receiver<Revisions>,
+}
+
+impl Words {
+    /// Strikes the word of a life that is over, unless it was said again meanwhile: then it is not.
+    pub async fn strike(&self, node: &NodeName, boot: Boot) {
+        let Some(revision) = self.revisions.borrow().get(&boot).copied() else { return };
+        let outcome = self.bucket.delete_member(node, Some(revision)).await;
+        tracing::debug!(%node, ?outcome, "the word of a life that is over");
+    }
+}
+
 /// What the watch tells the rest of the node.
 struct Shows {
     nodes: watch::Sender<Arc<Nodes>>,
     heard: watch::Sender<Heard>,
+    revisions: watch::Sender<Revisions>,
 }
 
 /// A handle on the tasks that say this node is there and watch the others. Dropping it ends them, and the word with its
@@ -95,6 +121,7 @@ pub struct Members {
     wish: watch::Sender<Wish>,
     nodes: watch::Receiver<Arc<Nodes>>,
     heard: watch::Receiver<Heard>,
+    revisions: watch::Receiver<Revisions>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -111,12 +138,13 @@ impl Members {
     pub fn start(bucket: Bucket, node: NodeName, boot: Boot) -> Self {
         let ((shows, nodes), (hears, heard)) =
             (watch::channel(Arc::default()), watch::channel(Heard::new()));
+        let (stand, revisions) = watch::channel(Revisions::new());
         let (wish, wishes) = watch::channel(Wish::Take);
         let beat = task::spawn(task::Kind::Lease, beat(bucket.clone(), node.clone(), boot, wishes));
-        let shows = Shows { nodes: shows, heard: hears };
+        let shows = Shows { nodes: shows, heard: hears, revisions: stand };
         let watching = watch_all(bucket.clone(), node.clone(), boot, shows);
         let tasks = [beat, task::spawn(task::Kind::Lease, watching)];
-        Self { bucket, node, wish, nodes, heard, tasks }
+        Self { bucket, node, wish, nodes, heard, revisions, tasks }
     }
 
     /// Who lives, now and as it changes.
@@ -131,6 +159,12 @@ impl Members {
         self.heard.clone()
     }
 
+    /// The words of the others.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        Words { bucket: self.bucket.clone(), revisions: self.revisions.clone() }
+    }
+
     /// Whether this node is to take partitions from now on. All learn it from its next word, which goes out at once.
     #[must_use]
     pub fn wish(&self) -> watch::Sender<Wish> {
@@ -141,7 +175,7 @@ impl Members {
     pub async fn leave(self) {
         let [beat, _] = &self.tasks;
         beat.abort();
-        if self.bucket.delete_member(&self.node).await == Outcome::Unknown {
+        if self.bucket.delete_member(&self.node, None).await == Outcome::Unknown {
             tracing::warn!(
                 "whether the others know that this node goes is not known; its word ends by itself"
             );
@@ -192,20 +226,29 @@ async fn follow(
     shows: &Shows,
 ) {
     let mut news = pin!(news);
+    // Of another bucket, perhaps.
+    shows.revisions.send_replace(Revisions::new());
     let (mut nodes, mut is_whole) = (Nodes::default(), false);
     while let Some(one) = news.next().await {
-        let Some(News { said, is_last }) = one else { continue };
+        let Some(News { said, revision, is_last }) = one else { continue };
         match said {
             Some(Said::Lives(name, Some(life))) => {
                 if name == *node && life.boot != boot && nodes.lives.contains_key(node) {
                     tracing::error!(node = %name, "two nodes have the same name: give each its own, --node");
                 }
                 shows.heard.send_modify(|heard| _ = heard.insert(name.clone(), uptime()));
-                nodes.lives.insert(name, life);
+                let former = nodes.lives.insert(name, life);
+                shows.revisions.send_modify(|stand| {
+                    former.map(|former| stand.remove(&former.boot));
+                    stand.insert(life.boot, revision);
+                });
             }
             Some(Said::Lives(name, None)) => {
                 shows.heard.send_modify(|heard| _ = heard.remove(&name));
-                nodes.lives.remove(&name);
+                let former = nodes.lives.remove(&name);
+                shows.revisions.send_modify(|stand| {
+                    former.map(|former| stand.remove(&former.boot));
+                });
             }
             Some(Said::Fenced(name, Some(boot))) => _ = nodes.fenced.insert(name, boot),
             Some(Said::Fenced(name, None)) => _ = nodes.fenced.remove(&name),
@@ -235,7 +278,7 @@ mod tests {
     }
 
     fn told(said: Said) -> Option<News> {
-        Some(News { said: Some(said), is_last: true })
+        Some(News { said: Some(said), revision: 1, is_last: true })
     }
 
     /// One of what stood there before.
@@ -255,7 +298,8 @@ mod tests {
     async fn nodes(news: Vec<Option<News>>) -> Arc<Nodes> {
         let (shows, nodes) = watch::channel(Arc::default());
         let (heard, _) = watch::channel(Heard::new());
-        let shows = Shows { nodes: shows, heard };
+        let revisions = watch::channel(Revisions::new()).0;
+        let shows = Shows { nodes: shows, heard, revisions };
         follow(stream::iter(news), (&name("a"), Boot(1)), &shows).await;
         nodes.borrow().clone()
     }

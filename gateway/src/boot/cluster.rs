@@ -10,11 +10,14 @@ use super::journal::Clustered;
 use super::{BootError, Directory};
 use actors::agenda::Agenda;
 use actors::bus::Nats;
+use actors::bus::life::Door;
 use actors::bus::node::Peers;
 use actors::clock::Clock;
 use actors::cluster::bucket::{Bucket, uptime};
+use actors::cluster::guard::{Guard, SUSPECTS_MAX, Sight};
 use actors::cluster::keeper::{Holders, Keeper, Owned, Owns};
 use actors::cluster::member::{Heard, Members, Nodes};
+use actors::cluster::owners::Owners;
 use actors::cluster::{NodeName, Uptime, place};
 use actors::node::Node;
 use actors::served::{Fences, Served};
@@ -28,7 +31,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// The wait before a partition that could not be taken is tried again.
@@ -102,6 +105,8 @@ pub(super) struct Cluster {
     leaving: watch::Sender<bool>,
     drain: Millis,
     tasks: Vec<JoinHandle<()>>,
+    _door: Door,
+    _guard: Guard,
     _lock: File,
 }
 
@@ -117,13 +122,29 @@ impl Cluster {
         let Clustered { node: name, nats, servers, lock, former } = clustered;
         let client = store::jetstream::client(&servers).await?;
         let peers = Peers::new(client.clone(), nats.namespace.clone());
-        let bucket = Bucket::new(client, nats.namespace, nats.replicas);
+        let bucket = Bucket::new(client.clone(), nats.namespace.clone(), nats.replicas);
         let keeper = Keeper::start(bucket.clone(), node.store.clone(), &name, boot);
         if let Some(former) = former {
             // Its leases need not be waited for.
             keeper.silent(former).await;
         }
+        let (suspects, suspected) = mpsc::channel(SUSPECTS_MAX);
+        bus.heed(Owners::new(keeper.holders(), suspects.clone()));
+        // Before it says that it lives: who is listed and does not answer is taken for dead.
+        let ways = [bus.client(), client.clone()];
+        let door = Door::open(&ways, &nats.namespace, boot, suspects).await?;
         let members = Members::start(bucket.clone(), name.clone(), boot);
+        let sight = Sight {
+            client,
+            namespace: nats.namespace,
+            node: name.clone(),
+            boot,
+            nodes: members.nodes(),
+            holders: keeper.holders(),
+            keeper: keeper.clone(),
+            words: members.words(),
+        };
+        let guard = Guard::start(sight, suspected);
         let (served, serves) = watch::channel(Served::NONE);
         let (leaving, leaves) = watch::channel(false);
         let view = View {
@@ -156,13 +177,22 @@ impl Cluster {
             task::spawn(task::Kind::Lease, tell_fences(node.fences.clone(), keeper.clone())),
             peers.answer(&view.node, questions::answering(&view, members.wish(), serves.clone())),
         ];
-        let cluster = Self { members, keeper, leaving, drain, tasks, _lock: lock };
+        let cluster = Self {
+            members,
+            keeper,
+            leaving,
+            drain,
+            tasks,
+            _door: door,
+            _guard: guard,
+            _lock: lock,
+        };
         Ok((cluster, view, serves))
     }
 
     /// Lets everything go, in peace, and says so: the next owners begin at once.
     pub(super) async fn leave(self) {
-        let Self { members, keeper, leaving, drain, tasks, _lock } = self;
+        let Self { members, keeper, leaving, drain, tasks, _door, _guard, _lock } = self;
         leaving.send_replace(true);
         let mut owns = keeper.owns();
         let bound = Duration::from_millis(drain.0) + LEAVE_MAX;

@@ -206,10 +206,10 @@ async fn a_node_that_is_cut_off_sends_nothing() {
     server.kill(0);
     let found = patient(async {
         loop {
-            // Until the client has noticed, a command may be on its way.
+            // Until the client has noticed, a command may be on its way; then it waits a little for a connection.
             let order = line.rig.order(Command::Add(1));
             let ask = line.bus.decide::<Probe>(Id(1), order);
-            let soon = std::time::Duration::from_millis(200);
+            let soon = std::time::Duration::from_secs(5);
             match tokio::time::timeout(soon, ask).await {
                 Ok(answer) => break answer.unwrap_err(),
                 Err(_waits) => tokio::task::yield_now().await,

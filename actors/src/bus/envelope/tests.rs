@@ -1,10 +1,12 @@
 //! Pinned bytes of everything that crosses nodes.
 
 use super::*;
+use crate::bus::life::{Reply, Request};
 use events::id::{Place, RunId, SessionId};
 use events::message::{Body as Said, Message as Written, Role};
 use events::prompt::{Catalogue, Params};
 use events::quantity::Instant;
+use events::record::Boot;
 use events::run::{self, ledger, life, spec, step};
 use events::{key, session};
 use std::collections::BTreeSet;
@@ -197,7 +199,7 @@ fn between_nodes(out: &mut Vec<String>) {
     lines(&[Question::Describe(build), Question::Drain, Question::Undrain], out);
     let described = |horizon| {
         let since = Instant(1_700_000_000_000_000);
-        let boot = events::record::Boot(300);
+        let boot = Boot(300);
         Answer::Described(Described { build, boot, since, serves: 22, horizon })
     };
     let answers = [described(None), described(Some(Millis(9_000))), Answer::Done];
@@ -217,6 +219,8 @@ fn the_bytes_of_what_crosses_nodes_do_not_change() {
     lines(&session_commands(), &mut found);
     lines(&run_commands(), &mut found);
     lines(&key_commands(), &mut found);
+    lines(&[Request::Ping, Request::Suspect { boot: Boot(300) }], &mut found);
+    lines(&[Reply::Here], &mut found);
     refusals(&mut found);
     between_nodes(&mut found);
     if std::env::var_os("PITON_BLESS").is_some() {
@@ -247,6 +251,8 @@ fn no_number_is_used_twice_over_the_whole_bus() {
         key::Refusal::TABLE,
         crate::bus::node::Question::TABLE,
         crate::bus::node::Answer::TABLE,
+        Request::TABLE,
+        Reply::TABLE,
     ];
     let all: Vec<(u16, u16)> =
         tables.into_iter().flatten().map(|(kind, schema, _)| (*kind, *schema)).collect();

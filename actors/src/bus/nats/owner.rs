@@ -112,7 +112,7 @@ impl Served {
 
 /// Whether the server has read everything that this client sent before: it reads in order, and once it says that nobody
 /// listens on a name that was never used, it has read what stood before the question.
-async fn barrier(client: &Client) -> bool {
+pub(in crate::bus) async fn barrier(client: &Client) -> bool {
     let asked = client.request(client.new_inbox(), Bytes::new());
     match tokio::time::timeout(BARRIER_MAX, asked).await {
         Ok(Err(error)) => error.kind() == async_nats::RequestErrorKind::NoResponders,

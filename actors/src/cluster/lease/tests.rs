@@ -215,6 +215,7 @@ fn a_silent_owner_is_replaced_at_once_unless_its_value_moves() {
         assert_eq!(at.gets(looked(theirs(5), 2)), []);
         assert_eq!(at.at(600, Input::Silent(Boot(8))), [], "that is another life");
         assert_eq!(at.at(600, Input::Silent(Boot(3))), [Look]);
+        assert_eq!(at.at(605, Input::Silent(Boot(8))), [], "and hides this one not");
         assert_eq!(at.at(610, looked(theirs(stands), 2)), taken);
     }
 }

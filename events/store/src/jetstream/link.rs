@@ -21,6 +21,8 @@ use tokio::time::Instant;
 const NOWHERE: &str = "nats://127.0.0.1:0";
 /// Tries after which a client gives up. More than an outage of a minute takes, and with [`NOWHERE`] soon done.
 const TRIES_MAX: usize = 1_000;
+/// Before a first try to come back to a server.
+const AT_ONCE: Duration = Duration::from_millis(10);
 /// Between two tries to connect.
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 /// How long one try may take: a server that hangs accepts the connection and says nothing.
@@ -207,7 +209,11 @@ pub async fn client(servers: &Servers) -> Result<Client, ConnectError> {
     let options = ConnectOptions::new()
         .connection_timeout(TRY_MAX)
         .ping_interval(PING_EVERY)
-        .reconnect_delay_callback(|_| BETWEEN_TRIES)
+        .reconnect_delay_callback({
+            let servers = pool.len();
+            // Each server has a try at once: whoever waits longer looks dead to the others.
+            move |tries| if tries <= servers { AT_ONCE } else { BETWEEN_TRIES }
+        })
         .name("piton bus");
     first(&introduced(options, servers), &pool, servers.urls.len()).await
 }

@@ -1,0 +1,91 @@
+//! Several nodes over one journal, each a process with a folder of its own, on servers that the story may hurt.
+
+use crate::Node;
+use crate::nats::{Nats, Sync};
+use crate::process::{PATIENCE, answer, json as body, wait_for};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Servers, and nodes over them.
+pub struct Cluster {
+    /// The servers.
+    pub nats: Nats,
+    /// The nodes, in the order of their names: `n0`, `n1`, …
+    pub nodes: Vec<Node>,
+    /// Each node's own folder.
+    pub folders: Vec<TempDir>,
+    replicas: &'static str,
+}
+
+impl Cluster {
+    /// So many nodes on one server, each with its share of the partitions.
+    pub async fn of(nodes: usize) -> Self {
+        Self::over(Nats::one(Sync::Always).await, "1", nodes).await
+    }
+
+    /// The same on three servers, everything three times.
+    pub async fn on_three(nodes: usize) -> Self {
+        Self::over(Nats::three(Sync::Always).await, "3", nodes).await
+    }
+
+    async fn over(nats: Nats, replicas: &'static str, nodes: usize) -> Self {
+        let folders = (0..nodes).map(|_| tempfile::tempdir().expect("a folder")).collect();
+        let mut cluster = Self { nats, nodes: vec![], folders, replicas };
+        for nth in 0..nodes {
+            let node = cluster.start(nth).await;
+            cluster.nodes.push(node);
+        }
+        cluster.settled().await;
+        cluster
+    }
+
+    /// Starts the nth node; its place in `nodes` is the story's business.
+    pub async fn start(&self, nth: usize) -> Node {
+        let (urls, monitors) = (self.nats.urls().join(","), self.nats.monitors().join(","));
+        let name = format!("n{nth}");
+        let words = ["--demo", "--nats", &urls, "--nats-monitor", &monitors, "--node", &name];
+        let small = [
+            ("PITON_NATS_SHARD_BYTES_MAX", "134217728"),
+            ("PITON_NATS_REPLICAS", self.replicas),
+            ("PITON_LIMITS_DRAIN_SECONDS", "5"),
+        ];
+        Node::start(self.folders[nth].path(), &words, &small).await
+    }
+
+    /// SIGKILL, and a new life in the same folder, ready.
+    pub async fn restart(&mut self, nth: usize) {
+        self.nodes[nth].kill();
+        self.nodes[nth] = self.start(nth).await;
+    }
+
+    /// Waits until every node sees all the others, and serves what belongs to it.
+    pub async fn settled(&self) {
+        for node in &self.nodes {
+            wait_for("every node has its share", || async {
+                let (_, list) = node.get("/v1/nodes").await;
+                let (ready, _) = node.get("/health/ready").await;
+                (list["count"] == self.nodes.len() && ready == 200).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// Node 0 is asked for a run that it owns itself: new roots live where they are asked for.
+    pub async fn run_of_first(&self, input: &str) -> String {
+        self.nodes[0].start_run(&json!({ "input": input })).await
+    }
+}
+
+/// One turn of a named conversation; the status and the answer.
+pub async fn chat(node: &Node, session: &str, messages: &Value) -> (u16, Value) {
+    let request =
+        node.ask(Method::POST, "/v1/chat/completions").header("x-piton-session-id", session);
+    let request = request.timeout(PATIENCE);
+    answer(body(request, &json!({"model": "demo", "messages": messages}))).await
+}
+
+/// A message as a client of chats sends it.
+pub fn said(role: &str, text: &str) -> Value {
+    json!({"role": role, "content": text})
+}
