@@ -13,7 +13,7 @@ use tests::process::{command, wait_for};
 const FIRST_END: Duration = Duration::from_secs(12);
 
 /// A verb, as a shell without a terminal runs it: how it ended, what it answered, what it remarked.
-async fn piton(data: &Path, words: &[&str]) -> (i32, String, String) {
+pub(crate) async fn piton(data: &Path, words: &[&str]) -> (i32, String, String) {
     let mut command = command(data);
     command.args(words).stdin(Stdio::null());
     let run = move || command.output().expect("it runs");

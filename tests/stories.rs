@@ -3,6 +3,7 @@
 mod byte_flips;
 mod chat;
 mod cluster;
+mod cluster_init;
 mod cluster_model;
 mod contract;
 mod crash;

@@ -7,6 +7,7 @@ mod about;
 pub mod arguments;
 mod chat;
 mod client;
+mod cluster;
 mod context;
 mod detect;
 mod doctor;
@@ -107,6 +108,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Journal(verb) => wait(journal::journal(ctx, verb)),
         Verb::Keys(verb) => wait(keys::keys(ctx, verb)),
         Verb::Nodes(verb) => wait(nodes::nodes(ctx, verb)),
+        Verb::Cluster(verb) => cluster::cluster(ctx, verb),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Completion(completion) => about::completion(ctx, &completion),

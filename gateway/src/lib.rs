@@ -5,11 +5,12 @@
 //!
 //! Reading order: [`cli`] and [`config`], [`boot`] (how a node starts and stops), [`app`], [`service`] (what every request
 //! passes), [`routes`], then what they speak: [`front`] (the wires of others), [`wire`] (ours), [`stream`]; beside them
-//! [`auth`], [`error`], [`telemetry`], [`demo`].
+//! [`bundle`] (what the machines of a cluster need), [`auth`], [`error`], [`telemetry`], [`demo`].
 
 pub mod app;
 pub mod auth;
 pub mod boot;
+pub mod bundle;
 pub mod cli;
 pub mod config;
 pub mod demo;

@@ -4,7 +4,7 @@
 
 mod cluster;
 
-pub use cluster::{Drain, Fence, Nodes};
+pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -107,6 +107,9 @@ pub enum Verb {
     /// List, drain and fence the nodes of a cluster
     #[command(subcommand)]
     Nodes(Nodes),
+    /// Make what the three machines of a cluster need, and set one of them up
+    #[command(subcommand)]
+    Cluster(Cluster),
     /// Tokens and cost
     #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
     Usage(Usage),

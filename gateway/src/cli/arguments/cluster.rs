@@ -1,6 +1,7 @@
 //! What can be typed about the nodes of a cluster.
 
 use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
 /// Nodes.
 #[derive(Debug, Subcommand)]
@@ -50,4 +51,47 @@ pub struct Fence {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
+}
+
+/// A cluster of machines.
+#[derive(Debug, Subcommand)]
+pub enum Cluster {
+    /// Make a bundle for each of three machines: configurations, certificates, passwords
+    #[command(after_help = "Examples:\n  piton cluster init --servers n1,n2,n3 --out cluster\n  \
+                            piton cluster init --servers 10.0.0.1,10.0.0.2,10.0.0.3 --namespace prod --out cluster")]
+    Init(ClusterInit),
+    /// Check a machine's bundle, put its files into their places and say how to start
+    #[command(after_help = "Examples:\n  piton cluster join --from n2")]
+    Join(ClusterJoin),
+}
+
+/// Make bundles.
+#[derive(Debug, Args)]
+pub struct ClusterInit {
+    /// The three machines, as they reach each other; with other ports HOST:CLIENT:ROUTE:MONITOR:NODE
+    #[arg(long, value_name = "HOST,HOST,HOST")]
+    pub servers: String,
+    /// The folder for the bundles; new, or empty
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Which journal on the servers
+    #[arg(long, value_name = "NAME", default_value = "piton")]
+    pub namespace: String,
+    /// The root below which a machine's files are put; {name} stands for the machine's name
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub prefix: String,
+}
+
+/// Set a machine up.
+#[derive(Debug, Args)]
+pub struct ClusterJoin {
+    /// The machine's bundle: one of the folders that `cluster init` made
+    #[arg(long, value_name = "BUNDLE")]
+    pub from: PathBuf,
+    /// Write over files that exist with other contents
+    #[arg(long)]
+    pub force: bool,
+    /// Do not ask whether the bundle's address is this machine's
+    #[arg(long)]
+    pub anywhere: bool,
 }
