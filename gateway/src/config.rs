@@ -30,6 +30,7 @@ use events::quantity::Millis;
 use file::Choice;
 use merge::{Given, Reader};
 use providers::Family;
+use providers::registry::read_key;
 use rule::Raw;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -121,8 +122,11 @@ pub struct Known<'a> {
     pub id: &'a str,
     /// Other names for it, which a file and a model may use.
     pub aliases: &'a [&'a str],
-    /// The vendor's own variables that may hold its key, in the order in which they are tried.
+    /// The vendor's own variables that may hold its key, in the order in which they are tried. Names with a colon
+    /// between them hold one key together.
     pub keys: &'a [&'a str],
+    /// The vendor's own variables that may say its region; none where it has no regions.
+    pub regions: &'a [&'a str],
 }
 
 /// Everything that a configuration is made of.
@@ -231,6 +235,8 @@ pub struct Provider {
     pub api_key_env: Option<String>,
     /// The key, if one of its variables is set.
     pub key: Option<Key>,
+    /// The region that it is asked in, where it has regions.
+    pub region: Option<String>,
     /// Bound of one whole call.
     pub timeout: Millis,
     /// Headers that are added to each call, by lower-case name.
@@ -408,7 +414,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
 fn providers(reader: &mut Reader<'_>, known: &[Known<'_>]) -> BTreeMap<String, Provider> {
     let table = |id: &str| format!("providers.{}", file::segment(id));
     let mut found = BTreeMap::new();
-    for Known { id, aliases, keys } in known {
+    for Known { id, aliases, keys, regions } in known {
         for alias in *aliases {
             reader.rename(&table(alias), &table(id));
         }
@@ -431,13 +437,21 @@ fn providers(reader: &mut Reader<'_>, known: &[Known<'_>]) -> BTreeMap<String, P
             Some(name) => vec![name.as_str()],
             None => std::iter::once(ours.as_str()).chain(keys.iter().copied()).collect(),
         };
-        let key = variables.into_iter().find_map(|variable| {
-            let secret = reader.environment.secret(variable)?;
-            Some(Key { variable: variable.to_owned(), secret })
+        let environment = reader.environment;
+        let read = |name: &str| environment.get(name).map(str::to_owned);
+        let key = variables.into_iter().find_map(|variables| {
+            let secret = Secret::new(read_key(variables, &read)?);
+            let variable = variables.split(':').next().unwrap_or(variables).to_owned();
+            Some(Key { variable, secret })
         });
+        let region = regions.iter().find_map(|variable| read(variable));
+        let region = match regions {
+            [] => None,
+            _ => reader.take(&format!("{table}.region"), rule::region).or(region),
+        };
         let Some(timeout) = timeout else { continue };
         let headers = headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
-        let provider = Provider { family, base_url, api_key_env, key, timeout, headers };
+        let provider = Provider { family, base_url, api_key_env, key, region, timeout, headers };
         found.insert((*id).to_owned(), provider);
     }
     let is_known = |id: &String| known.iter().any(|known| known.id == id);

@@ -21,7 +21,10 @@ pub const MESSAGE_BYTES_MAX: usize = 2_048;
 /// Bytes of a provider's request id that are kept; the longest seen has 64.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 /// Where a provider's request id stands, in order.
-const REQUEST_ID_HEADERS: [&str; 3] = ["x-request-id", "request-id", "x-oai-request-id"];
+const REQUEST_ID_HEADERS: [&str; 4] =
+    ["x-request-id", "request-id", "x-oai-request-id", "x-amzn-requestid"];
+/// Where AWS names the error, before a colon; its body has the words only.
+const ERROR_TYPE_HEADER: &str = "x-amzn-errortype";
 
 /// Whether a failed call can have cost anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +86,10 @@ pub struct Reply<'a> {
 /// Classifies a reply whose status is not a success.
 #[must_use]
 pub fn classify(reply: &Reply<'_>, key: Option<&Secret>) -> Failure {
-    let envelope = Envelope::read(reply.body);
+    let mut envelope = Envelope::read(reply.body);
+    if let Some(name) = reply.headers.get(ERROR_TYPE_HEADER).and_then(|name| name.to_str().ok()) {
+        envelope.code = name.split(':').next().unwrap_or_default().to_lowercase();
+    }
     let class = class_of(Some(reply.status), &envelope);
     let fallback = match reply.status {
         300..400 => {

@@ -50,6 +50,9 @@ pub enum Fault {
     /// A frame of it is longer than any frame.
     #[error(transparent)]
     Frame(#[from] sse::TooLong),
+    /// A frame of it was damaged on the way.
+    #[error("a frame of the answer is damaged: {0} does not fit")]
+    Damaged(&'static str),
 }
 
 /// Whether more is to be read.

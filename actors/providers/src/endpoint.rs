@@ -27,6 +27,8 @@ pub struct Endpoint {
     pub key: Option<Secret>,
     /// The credential profile, part of the seal of reasoning; empty for the only one.
     pub profile: String,
+    /// The region that requests are signed for, where the family signs them and the address does not say it.
+    pub region: Option<String>,
     /// More headers. Their values are marked as sensitive.
     pub headers: Vec<(String, String)>,
     /// The longest silence between two bytes of a stream.
@@ -49,7 +51,8 @@ impl Endpoint {
     ) -> Self {
         let (profile, headers) = (String::new(), Vec::new());
         let provider = provider.to_owned();
-        Self { provider, family, base_url, key, profile, headers, idle: IDLE, total: TOTAL, quirks }
+        let (region, idle, total) = (None, IDLE, TOTAL);
+        Self { provider, family, base_url, key, profile, region, headers, idle, total, quirks }
     }
 
     /// Whom the reasoning of a model here belongs to.
@@ -82,6 +85,7 @@ impl fmt::Debug for Endpoint {
             .field("path", &self.base_url.path())
             .field("key", &self.key)
             .field("profile", &self.profile)
+            .field("region", &self.region)
             .field("headers", &names)
             .field("idle", &self.idle)
             .field("total", &self.total)

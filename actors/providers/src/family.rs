@@ -3,11 +3,10 @@
 //! A closed set. A new family is a module, a variant here and its arms below; nothing else asks which family it is
 //! but the head of a request, which carries the key in the family's own way.
 
-use crate::anthropic;
 use crate::decode::{Decoder, Sse};
 use crate::encode::EncodeError;
 use crate::endpoint::Endpoint;
-use crate::openai_chat;
+use crate::{anthropic, bedrock, gemini, openai_chat};
 use bytes::Bytes;
 use events::prompt::Request;
 use url::Url;
@@ -28,11 +27,16 @@ pub enum Family {
     OpenaiChat,
     /// Anthropic Messages, and the twins that speak it.
     AnthropicMessages,
+    /// Gemini's `generateContent`.
+    Gemini,
+    /// Bedrock's Converse.
+    Bedrock,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::OpenaiChat, Self::AnthropicMessages];
+    pub const ALL: [Self; 4] =
+        [Self::OpenaiChat, Self::AnthropicMessages, Self::Gemini, Self::Bedrock];
 
     /// Its name in configuration and in the seal of reasoning. Part of stored seals: never changed.
     #[must_use]
@@ -40,6 +44,8 @@ impl Family {
         match self {
             Self::OpenaiChat => "openai_chat",
             Self::AnthropicMessages => "anthropic_messages",
+            Self::Gemini => "gemini",
+            Self::Bedrock => "bedrock_converse",
         }
     }
 
@@ -63,6 +69,8 @@ impl Family {
         match self {
             Self::OpenaiChat => openai_chat::encode::encode(endpoint, request, mode),
             Self::AnthropicMessages => anthropic::encode::encode(endpoint, request, mode),
+            Self::Gemini => gemini::encode::encode(endpoint, request, mode),
+            Self::Bedrock => bedrock::encode::encode(endpoint, request, mode),
         }
     }
 
@@ -72,22 +80,40 @@ impl Family {
         match self {
             Self::OpenaiChat => Box::new(Sse::new(openai_chat::decode::Reader::new(request))),
             Self::AnthropicMessages => Box::new(Sse::new(anthropic::decode::Reader::new(request))),
+            Self::Gemini => Box::new(Sse::new(gemini::decode::Reader::new(request))),
+            Self::Bedrock => Box::new(bedrock::decode::Reader::new(request)),
         }
     }
 
     /// Where a model is asked.
-    pub(crate) fn ask_url(self, endpoint: &Endpoint, _model: &str, _mode: Mode) -> Url {
+    pub(crate) fn ask_url(self, endpoint: &Endpoint, model: &str, mode: Mode) -> Url {
         match self {
             Self::OpenaiChat => endpoint.url("chat/completions"),
             Self::AnthropicMessages => anthropic::url(endpoint, "messages"),
+            Self::Gemini => gemini::ask_url(endpoint, model, mode),
+            Self::Bedrock => endpoint.url(&bedrock::path(model, mode)),
         }
     }
 
-    /// Where the models are listed.
-    pub(crate) fn models_url(self, endpoint: &Endpoint) -> Url {
+    /// Where the models are listed; `None` where they are not.
+    pub(crate) fn models_url(self, endpoint: &Endpoint) -> Option<Url> {
         match self {
-            Self::OpenaiChat => endpoint.url("models"),
-            Self::AnthropicMessages => anthropic::models_url(endpoint),
+            Self::OpenaiChat => Some(endpoint.url("models")),
+            Self::AnthropicMessages => Some(anthropic::models_url(endpoint)),
+            Self::Gemini => Some(gemini::models_url(endpoint)),
+            // They are listed by another service under another name, which needs rights of its own.
+            Self::Bedrock => None,
+        }
+    }
+
+    /// What an answer is asked for as.
+    pub(crate) const fn accept(self, mode: Mode) -> &'static str {
+        match (mode, self) {
+            (Mode::Stream, Self::Bedrock) => bedrock::FRAMES,
+            (Mode::Stream, Self::OpenaiChat | Self::AnthropicMessages | Self::Gemini) => {
+                "text/event-stream"
+            }
+            (Mode::Whole, _) => "application/json",
         }
     }
 }

@@ -12,17 +12,22 @@
 #![warn(missing_docs)]
 
 mod anthropic;
+mod bedrock;
 pub mod class;
 mod decimal;
 pub mod decode;
 pub mod delta;
 pub mod encode;
 pub mod endpoint;
+mod escape;
 pub mod family;
+mod gemini;
+mod image;
 pub mod metric;
 mod openai_chat;
 pub mod pricing;
 pub mod registry;
+mod schema;
 mod secret;
 pub mod sse;
 pub mod transport;

@@ -1,6 +1,9 @@
 //! Recorded exchanges, read from beside the repository where they are. They are not part of it, so where they are
 //! missing this lane says that it did not run; the hand-written shapes of the other tests always run.
 
+mod bedrock;
+mod gemini;
+
 use crate::class::{Failure, Reply, classify, classify_inside};
 use crate::decode::{Fault, shredder};
 use crate::delta::{Answer, Stop};
@@ -198,6 +201,7 @@ fn refusals_have_their_class_and_hint() {
     is("12-chatgpt-codex-401.json", Class::AuthInvalid, None);
     is("16-gemini-400-bad-key.json", Class::AuthInvalid, None);
     is("15-gemini-404.json", Class::ModelNotFound, None);
+    is("19-bedrock-400.json", Class::ModelNotFound, None);
     is("20-openrouter-429-upstream.json", Class::UpstreamRateLimited, None);
     is("24-llamacpp-400-context-overflow.json", Class::ContextOverflow, None);
     is("synthetic/s4-openai-429-tokens.json", Class::RateLimited, Some(1_250));

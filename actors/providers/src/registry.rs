@@ -17,6 +17,13 @@ const NEAR_TWICE_CHARS_MIN: usize = 9;
 /// The longest name that is compared; no provider's has more than 20.
 const NEAR_CHARS_MAX: usize = 32;
 
+/// Where the region stands in an address.
+const REGION: &str = "{region}";
+/// The vendor's own variables for the region, in order.
+pub const REGION_ENV: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+/// Characters of a region's name; the longest known has 14.
+const REGION_CHARS_MAX: usize = 32;
+
 /// A provider that is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
@@ -30,7 +37,8 @@ pub struct Provider {
     pub base_url: Option<&'static str>,
     /// The vendor's own variable for another address.
     pub base_url_env: Option<&'static str>,
-    /// The variables that may hold its key, in order.
+    /// The variables that may hold its key, in order. Names with a colon between them hold one key together: see
+    /// [`read_key`].
     pub key_env: &'static [&'static str],
     /// Whether it answers without a key.
     pub key: KeyNeed,
@@ -45,6 +53,30 @@ pub enum KeyNeed {
     Required,
     /// It may: it runs on the operator's machine.
     Optional,
+}
+
+/// The key of these variables: the one's, or the values of several with colons between them. The first two of those
+/// must be set; later ones only add to them.
+pub fn read_key(names: &str, read: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let mut key = String::new();
+    for (place, name) in names.split(':').enumerate() {
+        match read(name) {
+            Some(value) if place == 0 => value.trim().clone_into(&mut key),
+            Some(value) => {
+                key.push(':');
+                key.push_str(value.trim());
+            }
+            None if place < 2 => return None,
+            None => break,
+        }
+    }
+    Some(key)
+}
+
+/// Variables for people: `A or B with C`.
+fn spelled(names: &[&str]) -> String {
+    let one = |names: &&str| names.split(':').take(2).collect::<Vec<_>>().join(" with ");
+    names.iter().map(one).collect::<Vec<_>>().join(" or ")
 }
 
 /// What a model's name means.
@@ -129,8 +161,22 @@ pub enum EndpointError {
         /// The variable that gives an address.
         name: String,
     },
+    /// The address has the region in it, and nobody gave it.
+    #[error("provider {id} has an address for each region: set {name} or AWS_REGION")]
+    NoRegion {
+        /// The provider.
+        id: &'static str,
+        /// The variable of ours that gives it.
+        name: String,
+    },
+    /// The region is none.
+    #[error("region {text:?} is no region: give small letters, digits and dashes, as in eu-west-1")]
+    BadRegion {
+        /// What was given.
+        text: String,
+    },
     /// The provider wants a key, and there is none.
-    #[error("provider {id} needs a key: set {}", names.join(" or "))]
+    #[error("provider {id} needs a key: set {}", spelled(names))]
     NoKey {
         /// The provider.
         id: &'static str,
@@ -150,6 +196,18 @@ impl Provider {
     #[must_use]
     pub fn key_name(&self) -> String {
         format!("PITON_{}_API_KEY", self.upper())
+    }
+
+    /// The variable of ours that gives it a region; [`REGION_ENV`] is asked after it.
+    #[must_use]
+    pub fn region_name(&self) -> String {
+        format!("PITON_{}_REGION", self.upper())
+    }
+
+    /// Whether it has an address for each region.
+    #[must_use]
+    pub fn is_regional(&self) -> bool {
+        self.base_url.is_some_and(|url| url.contains(REGION))
     }
 
     fn upper(&self) -> String {
@@ -187,8 +245,8 @@ impl Provider {
             .into_iter()
             .flatten()
             .find_map(|name| read(name).map(|text| (name.to_owned(), text)));
-        let key =
-            read(&self.key_name()).or_else(|| self.key_env.iter().find_map(|name| read(name)));
+        let key = read(&self.key_name())
+            .or_else(|| self.key_env.iter().find_map(|of| read_key(of, &read)));
         let own = if family == self.family { self.base_url } else { self.twin(family) };
         if own.is_none() && configured.is_none() && family != self.family {
             return Err(EndpointError::NoTwin { id: self.id, family, name });
@@ -196,7 +254,15 @@ impl Provider {
         if key.is_none() && configured.is_none() && self.key == KeyNeed::Required && own.is_some() {
             return Err(EndpointError::NoKey { id: self.id, names: self.key_env });
         }
-        let own = own.map(|url| ("base_url".to_owned(), url.to_owned()));
+        let region = self.region(&read)?;
+        let own = match (own, &region) {
+            (Some(_), None) if self.is_regional() && configured.is_none() => {
+                return Err(EndpointError::NoRegion { id: self.id, name: self.region_name() });
+            }
+            (Some(url), Some(region)) => Some(url.replace(REGION, region)),
+            (url, _) => url.map(str::to_owned),
+        };
+        let own = own.map(|url| ("base_url".to_owned(), url));
         let (name, text) =
             configured.or(own).ok_or(EndpointError::NoBaseUrl { id: self.id, name })?;
         let sound = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -210,7 +276,26 @@ impl Provider {
             return Err(EndpointError::Userinfo { name });
         }
         let key = key.map(|key| Secret::new(key.trim().to_owned()));
-        Ok(Endpoint::new(self.id, family, base_url, key, self.quirks))
+        Ok(Endpoint { region, ..Endpoint::new(self.id, family, base_url, key, self.quirks) })
+    }
+
+    /// The region, where it has any.
+    fn region(
+        &self,
+        read: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Option<String>, EndpointError> {
+        let ours = self.region_name();
+        let mut names = std::iter::once(ours.as_str()).chain(REGION_ENV);
+        let Some(text) = names.find_map(read).filter(|_| self.is_regional()) else {
+            return Ok(None);
+        };
+        let text = text.trim();
+        let is_sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if text.chars().all(is_sound) && text.len() <= REGION_CHARS_MAX {
+            Ok(Some(text.to_owned()))
+        } else {
+            Err(EndpointError::BadRegion { text: text.chars().take(80).collect() })
+        }
     }
 
     fn twin(&self, family: Family) -> Option<&'static str> {

@@ -60,8 +60,12 @@ impl fmt::Display for Secret {
 pub(crate) fn redact(text: &str, own: Option<&Secret>, bytes_max: usize) -> String {
     // A little more than is kept, so that a key across the cut is still seen whole.
     let text = cut(text, bytes_max.saturating_mul(2));
-    let own = own.map(Secret::expose).filter(|own| own.len() >= OWN_CHARS_MIN);
-    let text = own.map_or_else(|| text.to_owned(), |own| text.replace(own, REDACTED));
+    // A key of several parts is none of its parts: some providers repeat one of them in their words.
+    let parts = own.map(Secret::expose).into_iter().flat_map(|own| own.split(':'));
+    let whole = own.map(Secret::expose).into_iter().chain(parts);
+    let text = whole
+        .filter(|own| own.len() >= OWN_CHARS_MIN)
+        .fold(text.to_owned(), |text, own| text.replace(own, REDACTED));
     let mut out = String::with_capacity(text.len());
     for word in text.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || "-_*.…".contains(c)))
     {
@@ -104,6 +108,7 @@ mod tests {
     #[test]
     fn keys_are_taken_out_of_words() {
         check("bad key topsecret!", "topsecret", "bad key [redacted]!");
+        check("token TTTT of S/cr=t", "AKID:S/cr=t:TTTT", "token [redacted] of [redacted]");
         check(
             "Incorrect API key provided: sk-inval***-key. See",
             "x",

@@ -8,6 +8,7 @@ mod broken;
 mod head;
 mod incoming;
 
+use crate::bedrock::sign::Ask;
 use crate::class::{Charge, Class, Failure};
 use crate::delta::{Answer, Delta};
 use crate::endpoint::Endpoint;
@@ -16,10 +17,11 @@ use crate::metric;
 use bytes::Bytes;
 use events::prompt::Request;
 use events::usage::Usage;
-use head::{Form, form, headers};
+use head::{Form, form, headers, signature};
 use incoming::{BODY_BYTES_MAX, Incoming};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -33,6 +35,8 @@ const POOL_IDLE: Duration = Duration::from_secs(30);
 const POOL_IDLE_MAX: usize = 64;
 /// Silence after which the system asks whether the peer still lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// The type of every body that is sent.
+const JSON: &str = "application/json";
 /// Models that are kept of a provider's list; the largest aggregator has under a thousand.
 const MODELS_MAX: usize = 10_000;
 
@@ -40,6 +44,17 @@ const MODELS_MAX: usize = 10_000;
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
+    clock: Option<Clock>,
+}
+
+/// What says the time of day to the family that signs with it. This crate reads no clock of its own.
+#[derive(Clone)]
+struct Clock(Arc<dyn Fn() -> events::quantity::Instant + Send + Sync>);
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
 }
 
 /// The client can not be built. It never can on this machine: give up at start.
@@ -81,7 +96,16 @@ impl Client {
             .pool_idle_timeout(POOL_IDLE)
             .pool_max_idle_per_host(POOL_IDLE_MAX)
             .build()?;
-        Ok(Self { http })
+        Ok(Self { http, clock: None })
+    }
+
+    /// With a clock: requests that are signed carry the time, and are refused without one.
+    #[must_use]
+    pub fn with_clock(
+        self,
+        now: impl Fn() -> events::quantity::Instant + Send + Sync + 'static,
+    ) -> Self {
+        Self { clock: Some(Clock(Arc::new(now))), ..self }
     }
 
     /// Asks a model. Pieces of the answer go to `sink` as they come; the answer repeats them all.
@@ -121,14 +145,13 @@ impl Client {
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Failure> {
         let body = Bytes::from(endpoint.family.encode(endpoint, request, mode)?);
-        let accept = match mode {
-            Mode::Stream => "text/event-stream",
-            Mode::Whole => "application/json",
-        };
-        let json = HeaderValue::from_static("application/json");
         let url = endpoint.family.ask_url(endpoint, &request.model, mode);
-        let ask = self.http.post(url).headers(headers(endpoint, accept)?);
-        let ask = ask.header(CONTENT_TYPE, json).body(body.clone());
+        let now = self.clock.as_ref().map(|clock| (clock.0)());
+        let signed = Ask { url: &url, content_type: JSON, body: &body };
+        let signature = signature(endpoint, &signed, now)?;
+        let headers = headers(endpoint, endpoint.family.accept(mode))?;
+        let ask = self.http.post(url).headers(headers).headers(signature);
+        let ask = ask.header(CONTENT_TYPE, HeaderValue::from_static(JSON)).body(body.clone());
         // A whole answer is silent until it is done, so only the total bounds its wait.
         let patience = match mode {
             Mode::Stream => endpoint.idle,
@@ -162,8 +185,11 @@ impl Client {
     ///
     /// A [`Failure`]; it costs nothing in any case.
     pub async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Failure> {
-        let url = endpoint.family.models_url(endpoint);
-        let ask = self.http.get(url).headers(headers(endpoint, "application/json")?);
+        let Some(url) = endpoint.family.models_url(endpoint) else {
+            let words = "this provider does not list its models: name one by its id";
+            return Err(Failure::ours(Class::InvalidRequest, Charge::NotCharged, words));
+        };
+        let ask = self.http.get(url).headers(headers(endpoint, JSON)?);
         let mut incoming = Incoming::open(endpoint, ask, endpoint.idle).await?;
         let body = incoming.collect(Bytes::new(), BODY_BYTES_MAX).await?;
         let odd =
@@ -171,8 +197,11 @@ impl Client {
         let root: Value = serde_json::from_slice(&body).map_err(|_| odd())?;
         let list = root.get("data").or_else(|| root.get("models")).unwrap_or(&root);
         let name = |model: &Value| {
-            let named = model.get("id").or_else(|| model.get("name")).unwrap_or(model);
-            named.as_str().map(str::to_owned)
+            let named = model.get("id").or_else(|| model.get("name")).unwrap_or(model).as_str()?;
+            // Some list what can only be embedded or counted too, and put the folder before the name.
+            let does = model.get("supportedGenerationMethods").and_then(Value::as_array);
+            let answers = does.is_none_or(|does| does.iter().any(|one| one == "generateContent"));
+            answers.then(|| named.strip_prefix("models/").unwrap_or(named).to_owned())
         };
         let models = list.as_array().ok_or_else(odd)?.iter().filter_map(name);
         Ok(models.take(MODELS_MAX).collect())

@@ -2,6 +2,7 @@
 //! answer on this machine. Says who answers when nobody is named, and why.
 
 use crate::config::{Config, Model};
+use actors::clock::Clock;
 use actors::routing::{Default, Independence, Names, Problem, Routing};
 use providers::registry::{self, EndpointError, KeyNeed, Provider};
 use providers::{Client, ClientError, Endpoint, Family, Quirks};
@@ -62,7 +63,7 @@ pub(super) struct Found {
 ///
 /// [`ProviderError`] for settings that do not make sense.
 pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found, ProviderError> {
-    let client = Client::new()?;
+    let client = Client::new()?.with_clock(|| Clock::System.now());
     let mut endpoints = BTreeMap::new();
     let mut models = vec![];
     let mut default = None;
@@ -176,10 +177,18 @@ fn configured(
         if name == provider.key_name() {
             return set.key.as_ref().map(|key| key.secret.expose().to_owned());
         }
-        None
+        set.region.clone().filter(|_| name == provider.region_name())
     };
     let family = set.family.unwrap_or(provider.family);
-    let mut endpoint = provider.endpoint_as(family, &environment)?;
+    let mut endpoint = match provider.endpoint_as(family, &environment) {
+        Ok(endpoint) => endpoint,
+        // A key of the cloud may be here for other work: without a region nobody meant this.
+        Err(error @ EndpointError::NoRegion { .. }) => {
+            tracing::warn!(provider = provider.id, %error, "provider_not_configured");
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
     endpoint.total = Duration::from_millis(set.timeout.0);
     endpoint.headers =
         set.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();

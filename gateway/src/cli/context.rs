@@ -93,5 +93,6 @@ impl Context<'_> {
 }
 
 fn known(one: &'static Provider) -> Known<'static> {
-    Known { id: one.id, aliases: one.aliases, keys: one.key_env }
+    let regions: &[&str] = if one.is_regional() { &registry::REGION_ENV } else { &[] };
+    Known { id: one.id, aliases: one.aliases, keys: one.key_env, regions }
 }

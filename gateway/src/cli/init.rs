@@ -77,7 +77,13 @@ mod tests {
         let text = commented(EXAMPLE, home.path());
         std::fs::write(home.path().join(FILE_NAME), &text).unwrap();
         let environment = Environment::of([("HOME", home.path().display().to_string())]);
-        let known = ["openai", "llamacpp"].map(|id| Known { id, aliases: &[], keys: &[] });
+        let regions: &[&str] = &["AWS_REGION"];
+        let known = ["openai", "llamacpp", "bedrock"].map(|id| Known {
+            id,
+            aliases: &[],
+            keys: &[],
+            regions,
+        });
         let flags =
             Flags::default().with("data_dir", "--data-dir", home.path().display().to_string());
         let loaded = load(&Sources {

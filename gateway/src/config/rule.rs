@@ -217,6 +217,17 @@ pub(crate) fn url(raw: &Raw) -> Result<Url, Broken> {
     Ok(url)
 }
 
+/// A region of a provider, as in its addresses.
+pub(crate) fn region(raw: &Raw) -> Result<String, Broken> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    match text(raw) {
+        Some(name) if !name.is_empty() && name.len() <= 32 && name.chars().all(allowed) => {
+            Ok(name.to_owned())
+        }
+        Some(_) | None => shown("give a region such as eu-west-1"),
+    }
+}
+
 /// The name of an environment variable. The value is not printed: people put the key itself here.
 pub(crate) fn variable(raw: &Raw) -> Result<String, Broken> {
     let allowed = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';

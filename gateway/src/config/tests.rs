@@ -2,11 +2,17 @@
 
 use super::*;
 
-const KNOWN: [Known<'static>; 4] = [
-    Known { id: "openrouter", aliases: &[], keys: &["OPENROUTER_API_KEY"] },
-    Known { id: "openai", aliases: &["openai-api"], keys: &["OPENAI_API_KEY"] },
-    Known { id: "kimi", aliases: &[], keys: &["KIMI_API_KEY", "MOONSHOT_API_KEY"] },
-    Known { id: "llamacpp", aliases: &["llama.cpp", "llama-cpp"], keys: &[] },
+const KNOWN: [Known<'static>; 5] = [
+    Known { id: "openrouter", aliases: &[], keys: &["OPENROUTER_API_KEY"], regions: &[] },
+    Known { id: "openai", aliases: &["openai-api"], keys: &["OPENAI_API_KEY"], regions: &[] },
+    Known { id: "kimi", aliases: &[], keys: &["KIMI_API_KEY", "MOONSHOT_API_KEY"], regions: &[] },
+    Known { id: "llamacpp", aliases: &["llama.cpp", "llama-cpp"], keys: &[], regions: &[] },
+    Known {
+        id: "bedrock",
+        aliases: &["aws"],
+        keys: &["AWS_TOKEN", "AWS_ID:AWS_SECRET:AWS_SESSION"],
+        regions: &["AWS_REGION"],
+    },
 ];
 
 /// A folder to start in, with a home below it.
@@ -82,7 +88,7 @@ fn nothing_said_is_a_working_configuration() {
     assert!(!config.behind_proxy);
     assert_eq!(
         config.providers.keys().collect::<Vec<_>>(),
-        ["kimi", "llamacpp", "openai", "openrouter"]
+        ["bedrock", "kimi", "llamacpp", "openai", "openrouter"]
     );
     assert!(loaded.origins.values().all(|origin| *origin == Origin::Default));
 }
@@ -369,7 +375,7 @@ fn the_table_file_in_deploy_is_valid() {
     let world = World::new().variable("PITON_MODEL_ROUTES_PATH", path);
     let environment = Environment::of(world.variables.clone());
     let every: Vec<Known<'_>> = providers::registry::providers()
-        .map(|one| Known { id: one.id, aliases: one.aliases, keys: one.key_env })
+        .map(|one| Known { id: one.id, aliases: one.aliases, keys: one.key_env, regions: &[] })
         .collect();
     let sources = Sources {
         flags: &world.flags,
@@ -452,4 +458,28 @@ fn a_table_file_that_does_not_read_is_named() {
         problems[0].contains("unknown field") && problems[0].contains("routes.json"),
         "{problems:?}"
     );
+}
+
+#[test]
+fn a_key_of_several_variables_and_a_region_are_read_together() {
+    let bedrock = |world: &World| world.load().unwrap().config.providers["bedrock"].clone();
+    let key = |world: &World| {
+        bedrock(world).key.map(|key| (key.variable, key.secret.expose().to_owned()))
+    };
+    let world = World::new().variable("AWS_ID", "A").variable("AWS_SESSION", "t");
+    assert_eq!(key(&world), None);
+    let world = world.variable("AWS_SECRET", "s").variable("AWS_REGION", "us-east-1");
+    assert_eq!(key(&world), Some(("AWS_ID".to_owned(), "A:s:t".to_owned())));
+    assert_eq!(bedrock(&world).region.as_deref(), Some("us-east-1"));
+    let world = world.file("[providers.aws]\nregion = \"eu-west-1\"\n");
+    assert_eq!(bedrock(&world).region.as_deref(), Some("eu-west-1"));
+    let world = world.variable("PITON_BEDROCK_REGION", "EU/..");
+    assert_eq!(
+        world.problems(),
+        [
+            "environment PITON_BEDROCK_REGION: providers.bedrock.region = \"EU/..\": give a region such as eu-west-1"
+        ]
+    );
+    let world = World::new().file("[providers.openai]\nregion = \"eu-west-1\"\n");
+    assert!(world.problems()[0].contains("providers.openai.region is not a setting"));
 }

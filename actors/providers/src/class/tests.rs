@@ -263,3 +263,78 @@ fn words_are_kept_without_keys_and_short() {
     let empty = classify(&Reply { status: 502, headers: &headers, body: b"", now: None }, None);
     assert_eq!(empty.to_string(), "server_error: HTTP 502 without a message");
 }
+
+#[test]
+fn aws_names_its_errors_in_a_header_and_says_the_rest_in_words() {
+    let check = |status: u16, name: &'static str, message: &str, then: Class| {
+        let headers = HeaderMap::from_iter([(
+            reqwest::header::HeaderName::from_static("x-amzn-errortype"),
+            reqwest::header::HeaderValue::from_static(name),
+        )]);
+        let body = serde_json::json!({ "message": message }).to_string();
+        let reply = Reply { status, headers: &headers, body: body.as_bytes(), now: None };
+        assert_eq!(classify(&reply, None).class, then, "{status} {name} {message}");
+    };
+    let validation = "ValidationException:http://internal.amazon.com/coral/";
+    check(400, validation, "Input is too long for requested model.", Class::ContextOverflow);
+    check(400, validation, "The provided model identifier is invalid.", Class::ModelNotFound);
+    check(400, validation, "messages: roles must alternate", Class::InvalidRequest);
+    let access = "AccessDeniedException";
+    check(
+        403,
+        access,
+        "You don't have access to the model with the specified model ID.",
+        Class::ModelNotFound,
+    );
+    check(403, access, "Bearer token is not valid", Class::AuthInvalid);
+    check(403, "InvalidSignatureException", "Signature expired", Class::AuthInvalid);
+    check(429, "ThrottlingException", "Too many requests", Class::RateLimited);
+    check(429, "ModelNotReadyException", "", Class::Overloaded);
+    check(400, "ServiceQuotaExceededException", "", Class::QuotaExhausted);
+    check(408, "ModelTimeoutException", "", Class::Timeout);
+    check(424, "ModelErrorException", "", Class::ServerError);
+    check(503, "ServiceUnavailableException", "", Class::Overloaded);
+}
+
+#[test]
+fn gemini_says_the_class_in_its_words() {
+    let google = |code: u16, status: &str, message: &str| {
+        serde_json::json!([{ "error": { "code": code, "status": status, "message": message } }])
+            .to_string()
+    };
+    check(
+        400,
+        &google(
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        ),
+        Class::ContextOverflow,
+    );
+    check(
+        400,
+        &google(
+            400,
+            "INVALID_ARGUMENT",
+            "Function call is missing a thought_signature in functionCall parts.",
+        ),
+        Class::ReplayRejected,
+    );
+    check(
+        400,
+        &google(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
+        Class::InvalidRequest,
+    );
+    check(
+        403,
+        &google(
+            403,
+            "PERMISSION_DENIED",
+            "Method doesn't allow unregistered callers. Please use API Key",
+        ),
+        Class::AuthInvalid,
+    );
+    check(500, &google(500, "INTERNAL", "An internal error has occurred."), Class::ServerError);
+    check(503, &google(503, "UNAVAILABLE", "The model is overloaded."), Class::Overloaded);
+    check(504, &google(504, "DEADLINE_EXCEEDED", ""), Class::Timeout);
+}

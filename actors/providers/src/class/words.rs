@@ -7,7 +7,7 @@ use events::model_call::Class;
 use serde_json::Value;
 
 /// `code`, `type` or `reason` of an error body.
-const CODES: [(&str, Class); 48] = [
+const CODES: [(&str, Class); 67] = [
     ("insufficient_quota", Class::QuotaExhausted),
     ("quota_exceeded", Class::QuotaExhausted),
     ("exceeded_current_quota_error", Class::QuotaExhausted),
@@ -56,6 +56,26 @@ const CODES: [(&str, Class); 48] = [
     ("api_error", Class::ServerError),
     ("timeout_error", Class::Timeout),
     ("invalid_encrypted_content", Class::ReplayRejected),
+    ("missing_thought_signature", Class::ReplayRejected),
+    // AWS. An exception that says nothing of its own (validation, access, not found) is read by its words.
+    ("throttlingexception", Class::RateLimited),
+    ("toomanyrequestsexception", Class::RateLimited),
+    ("servicequotaexceededexception", Class::QuotaExhausted),
+    ("unrecognizedclientexception", Class::AuthInvalid),
+    ("invalidsignatureexception", Class::AuthInvalid),
+    ("signaturedoesnotmatch", Class::AuthInvalid),
+    ("incompletesignatureexception", Class::AuthInvalid),
+    ("missingauthenticationtokenexception", Class::AuthInvalid),
+    ("invalidclienttokenid", Class::AuthInvalid),
+    ("expiredtokenexception", Class::AuthExpired),
+    ("resourcenotfoundexception", Class::ModelNotFound),
+    ("modelnotreadyexception", Class::Overloaded),
+    ("serviceunavailableexception", Class::Overloaded),
+    ("modeltimeoutexception", Class::Timeout),
+    ("internalserverexception", Class::ServerError),
+    ("internalfailure", Class::ServerError),
+    ("modelerrorexception", Class::ServerError),
+    ("modelstreamerrorexception", Class::StreamError),
 ];
 
 const OVERFLOW: [&str; 10] = [
@@ -70,7 +90,7 @@ const OVERFLOW: [&str; 10] = [
     "too many tokens",
     "exceeds the maximum number of tokens",
 ];
-const NO_MODEL: [&str; 8] = [
+const NO_MODEL: [&str; 12] = [
     "does not exist",
     "not exist",
     "not found",
@@ -79,6 +99,11 @@ const NO_MODEL: [&str; 8] = [
     "is not a valid model",
     "do not have access to",
     "does not have access to",
+    "don't have access to",
+    "model identifier is invalid",
+    // Only by way of a profile: under this name nobody serves it.
+    "with on-demand throughput",
+    "is not supported for generatecontent",
 ];
 const BAD_KEY: [&str; 7] =
     ["incorrect", "invalid", "not valid", "missing", "no api key", "not provided", "unauthorized"];
@@ -89,13 +114,14 @@ const POLICY: [&str; 5] = [
     "moderation",
     "usage policies",
 ];
-const REPLAY: [&str; 6] = [
+const REPLAY: [&str; 7] = [
     "invalid `signature` in `thinking`",
     "`thinking` or `redacted_thinking` blocks",
     "reasoning_content",
     "encrypted content could not be",
     "invalid signature in thinking",
     "thought signature",
+    "thought_signature",
 ];
 const QUOTA: [&str; 4] =
     ["exceeded your current quota", "quota exceeded", "usage limit", "quota has been"];

@@ -27,7 +27,7 @@ const MINIMAX: Quirks =
     Quirks { defaults: &[("reasoning_split", "true")], auth: Auth::Bearer, ..Quirks::STANDARD };
 
 /// Those that are served, in the order in which a default is looked for.
-pub(super) const PROVIDERS: [Provider; 32] = [
+pub(super) const PROVIDERS: [Provider; 34] = [
     Provider {
         id: "openai",
         aliases: &["openai-api"],
@@ -75,6 +75,17 @@ pub(super) const PROVIDERS: [Provider; 32] = [
         base_url: Some("https://api.x.ai/v1"),
         base_url_env: Some("XAI_BASE_URL"),
         key_env: &["XAI_API_KEY"],
+        key: KeyNeed::Required,
+        quirks: Quirks::STANDARD,
+    },
+    Provider {
+        id: "gemini",
+        aliases: &["google", "google-ai-studio"],
+        family: Family::Gemini,
+        base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
+        base_url_env: Some("GEMINI_BASE_URL"),
+        // Google's own client prefers the first where both are set.
+        key_env: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
         key: KeyNeed::Required,
         quirks: Quirks::STANDARD,
     },
@@ -269,6 +280,19 @@ pub(super) const PROVIDERS: [Provider; 32] = [
         quirks: AZURE,
     },
     Provider {
+        id: "bedrock",
+        aliases: &["aws", "amazon-bedrock"],
+        family: Family::Bedrock,
+        base_url: Some("https://bedrock-runtime.{region}.amazonaws.com"),
+        base_url_env: Some("BEDROCK_BASE_URL"),
+        key_env: &[
+            "AWS_BEARER_TOKEN_BEDROCK",
+            "AWS_ACCESS_KEY_ID:AWS_SECRET_ACCESS_KEY:AWS_SESSION_TOKEN",
+        ],
+        key: KeyNeed::Required,
+        quirks: Quirks::STANDARD,
+    },
+    Provider {
         id: "ollama",
         aliases: &[],
         family: Family::OpenaiChat,
@@ -358,9 +382,7 @@ pub(super) const TWINS: [(&str, Family, &str); 3] = [
 ];
 
 /// Those that are known and not served yet: id, aliases, what they speak.
-pub(super) const LATER: [(&str, &[&str], &str); 10] = [
-    ("gemini", &["google", "google-ai-studio"], "Gemini"),
-    ("bedrock", &["aws", "amazon-bedrock"], "Bedrock Converse"),
+pub(super) const LATER: [(&str, &[&str], &str); 8] = [
     ("openai-codex", &["codex"], "OpenAI Responses by subscription"),
     ("vertex", &[], "Gemini behind a service account"),
     ("github-copilot", &[], "OpenAI chat behind a login"),

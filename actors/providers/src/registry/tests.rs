@@ -31,6 +31,8 @@ fn a_name_may_carry_its_provider() {
     named("grok:grok-4.7", "xai", "grok-4.7");
     named("anthropic:claude-x", "anthropic", "claude-x");
     named("claude/claude-x", "anthropic", "claude-x");
+    named("google:gemini-3-pro", "gemini", "gemini-3-pro");
+    named("aws/us.anthropic.claude-v1:0", "bedrock", "us.anthropic.claude-v1:0");
     named("llama.cpp:gemma", "llamacpp", "gemma");
     named("ollama:llama3:8b", "ollama", "llama3:8b");
     named("ollama/llama3:8b", "ollama", "llama3:8b");
@@ -74,12 +76,7 @@ fn a_misspelt_provider_is_named_with_its_neighbour() {
 
 #[test]
 fn other_families_are_not_supported_yet_rather_than_unknown() {
-    for (text, id) in [
-        ("google:g", "gemini"),
-        ("bedrock:x", "bedrock"),
-        ("vertex:x", "vertex"),
-        ("github-copilot:x", "github-copilot"),
-    ] {
+    for (text, id) in [("vertex:x", "vertex"), ("github-copilot:x", "github-copilot")] {
         let found = resolve(text);
         assert!(
             matches!(found, Err(ResolveError::NotSupportedYet { id: got, .. }) if got == id),
@@ -112,7 +109,12 @@ fn no_name_means_two_providers() {
 fn every_address_of_the_table_is_sound() {
     for one in providers() {
         if one.base_url.is_some() {
-            let env = |name: &str| one.key_env.contains(&name).then(|| "k".to_owned());
+            let is_key =
+                |name: &str| one.key_env.iter().any(|key| key.split(':').any(|k| k == name));
+            let env = |name: &str| {
+                (is_key(name) || name == "AWS_REGION")
+                    .then(|| name.to_lowercase().replace('_', "-"))
+            };
             let endpoint = one.endpoint(&env).unwrap();
             assert!(
                 (endpoint.base_url.path() == "/" || !endpoint.base_url.path().ends_with('/'))
@@ -213,6 +215,51 @@ fn a_twin_is_a_provider_s_second_family() {
         let env = |name: &str| provider.key_env.contains(&name).then(|| "k".to_owned());
         assert_eq!(provider.endpoint_as(family, &env).unwrap().family, family);
     }
+}
+
+#[test]
+fn a_key_of_several_variables_needs_the_first_two() {
+    let key = |pairs: &[(&str, &str)]| {
+        let all = [&[("AWS_REGION", "eu-west-1")], pairs].concat();
+        let endpoint = provider("bedrock").unwrap().endpoint(&env(&all));
+        endpoint.map(|endpoint| endpoint.key.unwrap().expose().to_owned())
+    };
+    let (id, secret) = (("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "s/+= "));
+    let token = ("AWS_SESSION_TOKEN", "t");
+    assert_eq!(key(&[id, secret]).unwrap(), "A:s/+=");
+    assert_eq!(key(&[id, secret, token]).unwrap(), "A:s/+=:t");
+    let bearer = ("AWS_BEARER_TOKEN_BEDROCK", "b");
+    assert_eq!(key(&[id, secret, bearer]).unwrap(), "b");
+    let ours = ("PITON_BEDROCK_API_KEY", "A:s");
+    assert_eq!(key(&[bearer, ours]).unwrap(), "A:s");
+    assert_eq!(
+        key(&[id, token]).unwrap_err().to_string(),
+        "provider bedrock needs a key: set AWS_BEARER_TOKEN_BEDROCK or AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY"
+    );
+}
+
+#[test]
+fn an_address_for_each_region_wants_one() {
+    let key = ("AWS_BEARER_TOKEN_BEDROCK", "b");
+    let at = |pairs: &[(&str, &str)]| address("bedrock", &[&[key], pairs].concat());
+    let default = ("AWS_DEFAULT_REGION", "us-east-1");
+    assert_eq!(at(&[default]).unwrap(), "https://bedrock-runtime.us-east-1.amazonaws.com/");
+    let region = ("AWS_REGION", "eu-west-1");
+    assert_eq!(at(&[default, region]).unwrap(), "https://bedrock-runtime.eu-west-1.amazonaws.com/");
+    let ours = ("PITON_BEDROCK_REGION", "ap-south-1");
+    assert_eq!(at(&[region, ours]).unwrap(), "https://bedrock-runtime.ap-south-1.amazonaws.com/");
+    assert!(at(&[]).unwrap_err().to_string().contains("set PITON_BEDROCK_REGION or AWS_REGION"));
+    for bad in ["evil.example/", "EU", "a b"] {
+        assert!(
+            matches!(at(&[("AWS_REGION", bad)]), Err(EndpointError::BadRegion { .. })),
+            "{bad}"
+        );
+    }
+    // At another address the region is only signed for.
+    let elsewhere = ("PITON_BEDROCK_BASE_URL", "http://127.0.0.1:1/aws");
+    assert_eq!(at(&[elsewhere]).unwrap(), "http://127.0.0.1:1/aws");
+    let told = provider("bedrock").unwrap().endpoint(&env(&[key, elsewhere, region])).unwrap();
+    assert_eq!(told.region.as_deref(), Some("eu-west-1"));
 }
 
 #[test]

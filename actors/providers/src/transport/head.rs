@@ -1,10 +1,11 @@
 //! The head of a request, with the key in it, and the head of a reply, which says what its body is.
 
-use crate::anthropic;
+use crate::bedrock::sign::{Ask, Credentials, sign};
 use crate::class::{Charge, Class, Failure};
 use crate::endpoint::{Auth, Endpoint};
 use crate::family::Family;
-use crate::secret::Secret;
+use crate::{anthropic, bedrock, gemini};
+use events::quantity::Instant;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 /// What a success is.
@@ -40,21 +41,30 @@ pub(super) enum HeaderError {
     /// Its value may be a secret: only its name is ever said.
     #[error("configured header {0:?} is not one of HTTP: mend its name or its value")]
     Configured(String),
+    #[error("requests to this provider are signed for a region: set AWS_REGION")]
+    NoRegion,
+    /// A fault of whoever built the client.
+    #[error(
+        "requests to this provider are signed with the time, and this client was given no clock"
+    )]
+    NoClock,
 }
 
 impl From<HeaderError> for Failure {
     fn from(error: HeaderError) -> Self {
         let class = match error {
             HeaderError::Key => Class::AuthInvalid,
-            HeaderError::Configured(_) => Class::InvalidRequest,
+            HeaderError::Configured(_) | HeaderError::NoRegion | HeaderError::NoClock => {
+                Class::InvalidRequest
+            }
         };
         Self::ours(class, Charge::NotCharged, &error.to_string())
     }
 }
 
-/// A key as the value of a header, without a copy left behind.
-fn secret(before: &str, key: &Secret) -> Result<HeaderValue, HeaderError> {
-    let mut bytes = format!("{before}{}", key.expose()).into_bytes();
+/// A secret as the value of a header, without a copy left behind.
+fn secret(before: &str, text: &str) -> Result<HeaderValue, HeaderError> {
+    let mut bytes = format!("{before}{text}").into_bytes();
     let value = HeaderValue::from_bytes(&bytes);
     bytes.fill(0);
     std::hint::black_box(&bytes);
@@ -68,21 +78,26 @@ pub(super) fn headers(endpoint: &Endpoint, accept: &'static str) -> Result<Heade
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     match endpoint.family {
-        Family::OpenaiChat => {}
+        Family::OpenaiChat | Family::Gemini | Family::Bedrock => {}
         Family::AnthropicMessages => {
             let version = HeaderValue::from_static(anthropic::VERSION);
             headers.insert("anthropic-version", version);
         }
     }
     if let Some(key) = &endpoint.key {
-        let (name, value) = match (endpoint.family, endpoint.quirks.auth) {
-            (Family::OpenaiChat, Auth::Usual | Auth::Bearer)
-            | (Family::AnthropicMessages, Auth::Bearer) => (AUTHORIZATION, secret("Bearer ", key)?),
-            (Family::AnthropicMessages, Auth::Usual) => {
-                (HeaderName::from_static("x-api-key"), secret("", key)?)
-            }
+        let bearer = || Ok::<_, HeaderError>((AUTHORIZATION, secret("Bearer ", key.expose())?));
+        let named = |name| Ok((HeaderName::from_static(name), secret("", key.expose())?));
+        let header = match (endpoint.family, endpoint.quirks.auth) {
+            (Family::OpenaiChat, Auth::Usual) | (_, Auth::Bearer) => Some(bearer()?),
+            (Family::AnthropicMessages, Auth::Usual) => Some(named("x-api-key")?),
+            (Family::Gemini, Auth::Usual) => Some(named(gemini::KEY_HEADER)?),
+            // A key that signs never travels: its signature is put on once the body is known.
+            (Family::Bedrock, Auth::Usual) if Credentials::read(key).is_some() => None,
+            (Family::Bedrock, Auth::Usual) => Some(bearer()?),
         };
-        headers.insert(name, value);
+        if let Some((name, value)) = header {
+            headers.insert(name, value);
+        }
     }
     for (name, value) in &endpoint.headers {
         let odd = || HeaderError::Configured(name.clone());
@@ -91,5 +106,25 @@ pub(super) fn headers(endpoint: &Endpoint, accept: &'static str) -> Result<Heade
         value.set_sensitive(true);
         headers.insert(header, value);
     }
+    Ok(headers)
+}
+
+/// The headers of a signature over a POST with this type and body, for the family that signs; none for others.
+pub(super) fn signature(
+    endpoint: &Endpoint,
+    ask: &Ask<'_>,
+    now: Option<Instant>,
+) -> Result<HeaderMap, HeaderError> {
+    let mut headers = HeaderMap::new();
+    let key = endpoint.key.as_ref().filter(|_| endpoint.family == Family::Bedrock);
+    let Some(credentials) = key.and_then(Credentials::read) else { return Ok(headers) };
+    let region = bedrock::region(endpoint).ok_or(HeaderError::NoRegion)?;
+    let signature = sign(&credentials, region, ask, now.ok_or(HeaderError::NoClock)?);
+    let date = HeaderValue::from_str(&signature.date).map_err(|_| HeaderError::Key)?;
+    headers.insert(HeaderName::from_static("x-amz-date"), date);
+    if let Some(token) = signature.token {
+        headers.insert(HeaderName::from_static("x-amz-security-token"), secret("", &token)?);
+    }
+    headers.insert(AUTHORIZATION, secret("", &signature.authorization)?);
     Ok(headers)
 }

@@ -171,9 +171,11 @@ impl<'a> Incoming<'a> {
             }
             Fault::Truncated => ours(Class::StreamTruncated),
             Fault::NoMessage => ours(nothing),
-            Fault::NotJson(_) | Fault::Call(_) | Fault::TooLong | Fault::Frame(_) => {
-                ours(Class::StreamError)
-            }
+            Fault::NotJson(_)
+            | Fault::Call(_)
+            | Fault::TooLong
+            | Fault::Frame(_)
+            | Fault::Damaged(_) => ours(Class::StreamError),
         };
         self.about(failure, partial)
     }

@@ -1,5 +1,6 @@
 //! Calls over real sockets.
 
+mod cloud;
 mod families;
 mod limits;
 mod peer;
