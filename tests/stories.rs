@@ -12,6 +12,7 @@ mod families;
 mod hosts;
 mod kill_loop;
 mod leases;
+mod live_across;
 mod nats_deploy;
 mod nats_servers;
 mod node_story;

@@ -3,22 +3,34 @@
 //! Best effort and never journaled: the final message is the event. A reader that lags past the ring is told of the
 //! gap; nobody's reading slows the effect that writes. What an attempt that died had handed out is discarded openly
 //! by whoever reads the journal; it never enters a later prompt.
+//!
+//! The ring of a run whose owner is another node is filled by a feed from there: the pieces keep their numbers, so that
+//! whoever reads here sees what is seen there.
+
+mod feed;
 
 use events::id::RunId;
 use events::run::step::CallNo;
 use providers::Delta as Piece;
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+
+pub use feed::{Far, Inlet, Offered, Wanted, Whole};
 
 /// Deltas kept for one run; about an answer of 4,096 tokens.
 const ITEMS_MAX: usize = 4_096;
 /// Bytes of text kept for one run (1 MiB).
 const BYTES_MAX: usize = 1 << 20;
 
-fn bytes(piece: &Piece) -> usize {
+/// The place of a piece in everything that a run's model calls say.
+pub type PieceNo = (CallNo, u64);
+
+/// Bytes of text in a piece.
+pub(crate) fn bytes(piece: &Piece) -> usize {
     match piece {
         Piece::Text(text) | Piece::Reasoning(text) | Piece::Refusal(text) => text.len(),
         Piece::ToolCallStarted { id, name, .. } => id.len() + name.len(),
@@ -37,43 +49,95 @@ pub struct Delta {
     pub piece: Piece,
 }
 
+impl Delta {
+    /// Its place.
+    #[must_use]
+    pub const fn place(&self) -> PieceNo {
+        (self.call, self.number)
+    }
+}
+
 #[derive(Debug)]
 struct Ring {
-    items: VecDeque<Arc<Delta>>,
+    items: VecDeque<Found>,
     bytes: usize,
     /// The place of the first kept item in everything that was ever pushed.
     start: u64,
-    call: CallNo,
-    number: u64,
+    /// The newest piece, also when it is not kept any more.
+    last: Option<PieceNo>,
+    /// The newest piece that was kept and is not any more.
+    dropped: Option<PieceNo>,
+    /// Whose run it is, once somebody has written.
+    project: Option<String>,
+    /// Where a reader asks for what has not come yet, if another node may have it.
+    feed: Option<mpsc::Sender<Wanted>>,
     end: watch::Sender<u64>,
 }
 
 impl Default for Ring {
     fn default() -> Self {
-        let (call, number) = (CallNo::default(), 0);
         Self {
             items: VecDeque::new(),
             bytes: 0,
             start: 0,
-            call,
-            number,
+            last: None,
+            dropped: None,
+            project: None,
+            feed: None,
             end: watch::Sender::new(0),
         }
     }
 }
 
 impl Ring {
+    /// The next piece of a call that is made here.
     fn push(&mut self, call: CallNo, piece: Piece) {
-        if call != self.call {
-            (self.call, self.number) = (call, 0);
+        let number = match self.last {
+            Some((last, number)) if last == call => number + 1,
+            Some(_) | None => 0,
+        };
+        self.keep(Delta { call, number, piece });
+    }
+
+    /// A piece that was numbered elsewhere. One that is not new is left out, and before one that does not follow there
+    /// is a gap.
+    fn insert(&mut self, delta: Delta) {
+        if self.last.is_some_and(|last| delta.place() <= last) {
+            return;
         }
-        self.bytes += bytes(&piece);
-        self.items.push_back(Arc::new(Delta { call, number: self.number, piece }));
-        self.number += 1;
+        let next = match self.last {
+            Some((last, number)) if last == delta.call => number + 1,
+            Some(_) | None => 0,
+        };
+        if delta.number > next {
+            self.put(Found::Gap);
+        }
+        self.keep(delta);
+    }
+
+    /// Everything up to a place is lost, as far as it has not come.
+    fn lose(&mut self, upto: PieceNo) {
+        if self.last < Some(upto) {
+            self.put(Found::Gap);
+            self.last = Some(upto);
+        }
+    }
+
+    fn keep(&mut self, delta: Delta) {
+        self.last = Some(delta.place());
+        self.put(Found::Delta(Arc::new(delta)));
+    }
+
+    fn put(&mut self, item: Found) {
+        self.bytes += item.bytes();
+        self.items.push_back(item);
         while self.items.len() > ITEMS_MAX || self.bytes > BYTES_MAX {
             let Some(old) = self.items.pop_front() else { break };
-            self.bytes -= bytes(&old.piece);
+            self.bytes -= old.bytes();
             self.start += 1;
+            if let Found::Delta(old) = old {
+                self.dropped = Some(old.place());
+            }
         }
         let end = self.start + u64::try_from(self.items.len()).unwrap_or(u64::MAX);
         self.end.send_replace(end);
@@ -91,10 +155,18 @@ struct Rings {
 }
 
 /// The rings of the runs that are at work or being read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Live {
     // Held over no await.
     rings: Mutex<Rings>,
+    /// The way to other nodes, where there are any.
+    far: OnceLock<Box<dyn Far>>,
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("rings", &self.kept()).finish_non_exhaustive()
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -116,18 +188,40 @@ impl Live {
         ring
     }
 
-    /// Where an effect writes what it hears.
+    /// Says where the pieces of runs of other nodes come from, once.
+    pub fn reach(&self, far: Box<dyn Far>) {
+        // A second way would double nothing: numbers that have come are left out.
+        let _first = self.far.set(far);
+    }
+
+    /// Where an effect writes what it hears, for a run of a project.
     #[must_use]
-    pub fn writer(&self, run: RunId, call: CallNo) -> Writer {
-        Writer { ring: self.ring(run), call }
+    pub fn writer(&self, run: RunId, project: &str, call: CallNo) -> Writer {
+        let ring = self.ring(run);
+        lock(&ring).project.get_or_insert_with(|| project.to_owned());
+        Writer { ring, call }
     }
 
     /// A reader that begins with the first piece; if that is not kept any more, it is told of the gap.
     #[must_use]
     pub fn reader(&self, run: RunId) -> Reader {
+        let reader = self.listen(run);
+        if let Some(far) = self.far.get() {
+            let mut ring = lock(&reader.ring);
+            if ring.feed.is_none() {
+                let (feed, wanted) = mpsc::channel(feed::WANTED_MAX);
+                ring.feed = Some(feed);
+                far.feed(run, Inlet::new(&reader.ring), wanted);
+            }
+        }
+        reader
+    }
+
+    /// A reader of what is written or has come here, for whom nobody else is asked.
+    pub(crate) fn listen(&self, run: RunId) -> Reader {
         let ring = self.ring(run);
         let end = lock(&ring).end.subscribe();
-        Reader { ring, end, next: 0 }
+        Reader { ring, end, next: 0, first: CallNo(0) }
     }
 
     /// Entries, dead ones included.
@@ -156,8 +250,17 @@ impl Writer {
 pub enum Found {
     /// A piece.
     Delta(Arc<Delta>),
-    /// So many pieces were dropped before it looked.
-    Gap(u64),
+    /// Pieces were dropped before it looked, or never came. How many of a call, the number of its next piece says.
+    Gap,
+}
+
+impl Found {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Delta(delta) => bytes(&delta.piece),
+            Self::Gap => 0,
+        }
+    }
 }
 
 /// Reads a run's pieces in order.
@@ -166,21 +269,46 @@ pub struct Reader {
     ring: Arc<Mutex<Ring>>,
     end: watch::Receiver<u64>,
     next: u64,
+    first: CallNo,
 }
 
 impl Reader {
+    /// Leaves out what calls before this one said: it was read before.
+    pub const fn begin(&mut self, first: CallNo) {
+        self.first = first;
+    }
+
+    /// The newest piece that has come.
+    pub(crate) fn newest(&self) -> Option<PieceNo> {
+        lock(&self.ring).last
+    }
+
+    /// The newest piece that is not kept any more.
+    pub(crate) fn dropped(&self) -> Option<PieceNo> {
+        lock(&self.ring).dropped
+    }
+
+    /// Whose run it is, if somebody has written here.
+    pub(crate) fn project(&self) -> Option<String> {
+        lock(&self.ring).project.clone()
+    }
+
     /// What is there now, in order; empty when the reader has seen all of it.
     pub fn take(&mut self) -> Vec<Found> {
         self.end.mark_unchanged();
         let ring = lock(&self.ring);
         let mut found = vec![];
         if self.next < ring.start {
-            found.push(Found::Gap(ring.start - self.next));
+            found.push(Found::Gap);
             self.next = ring.start;
         }
         let skip = usize::try_from(self.next - ring.start).unwrap_or(usize::MAX);
-        let fresh = ring.items.iter().skip(skip);
-        found.extend(fresh.map(|delta| Found::Delta(Arc::clone(delta))));
+        let wanted = |found: &&Found| match found {
+            Found::Delta(delta) => delta.call >= self.first,
+            // Without a number nobody knows whose gap it is: a later piece's own number tells.
+            Found::Gap => self.first == CallNo(0),
+        };
+        found.extend(ring.items.iter().skip(skip).filter(wanted).cloned());
         self.next = ring.start + u64::try_from(ring.items.len()).unwrap_or(u64::MAX);
         found
     }
@@ -210,7 +338,7 @@ mod tests {
     fn numbers(found: &[Found]) -> Vec<(u32, u64)> {
         let number = |found: &Found| match found {
             Found::Delta(delta) => Some((delta.call.0, delta.number)),
-            Found::Gap(_) => None,
+            Found::Gap => None,
         };
         found.iter().filter_map(number).collect()
     }
@@ -219,11 +347,11 @@ mod tests {
     fn early_and_late_readers_see_the_same_pieces() {
         let live = Live::default();
         let mut early = live.reader(run());
-        let writer = live.writer(run(), CallNo(0));
+        let writer = live.writer(run(), "default", CallNo(0));
         writer.push(text("a"));
         let mut seen = numbers(&early.take());
         writer.push(text("b"));
-        live.writer(run(), CallNo(1)).push(text("c"));
+        live.writer(run(), "default", CallNo(1)).push(text("c"));
         seen.extend(numbers(&early.take()));
         assert_eq!(seen, [(0, 0), (0, 1), (1, 0)]);
         assert_eq!(numbers(&live.reader(run()).take()), seen);
@@ -231,22 +359,23 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_lags_past_the_ring_is_told_how_much_it_missed() {
+    fn a_reader_that_lags_past_the_ring_is_told_so() {
         let live = Live::default();
         let mut slow = live.reader(run());
-        let writer = live.writer(run(), CallNo(0));
+        let writer = live.writer(run(), "default", CallNo(0));
         for _ in 0..ITEMS_MAX + 10 {
             writer.push(text("a"));
         }
         let found = slow.take();
-        assert_eq!(found.first(), Some(&Found::Gap(10)));
+        assert_eq!(found.first(), Some(&Found::Gap));
+        assert_eq!(numbers(&found).first(), Some(&(0, 10)));
         assert_eq!(found.len(), ITEMS_MAX + 1);
     }
 
     #[test]
     fn large_pieces_are_bounded_by_bytes() {
         let live = Live::default();
-        let writer = live.writer(run(), CallNo(0));
+        let writer = live.writer(run(), "default", CallNo(0));
         for _ in 0..5 {
             writer.push(text(&"a".repeat(BYTES_MAX / 2)));
         }
@@ -257,7 +386,7 @@ mod tests {
     fn rings_that_nobody_holds_are_swept_out() {
         let live = Live::default();
         for n in 0..5_000 {
-            live.writer(RunId::new(Place::default(), n), CallNo(0)).push(text("a"));
+            live.writer(RunId::new(Place::default(), n), "default", CallNo(0)).push(text("a"));
         }
         assert!(live.kept() <= SWEEP_MIN, "{} entries are kept", live.kept());
         assert_eq!(
@@ -272,7 +401,7 @@ mod tests {
         let live = Live::default();
         let mut reader = live.reader(run());
         assert_eq!(reader.take(), []);
-        live.writer(run(), CallNo(0)).push(text("a"));
+        live.writer(run(), "default", CallNo(0)).push(text("a"));
         reader.changed().await;
         assert_eq!(reader.take().len(), 1);
     }

@@ -5,6 +5,7 @@
 //! are golden.
 
 use crate::id::{Generation, Partition};
+use crate::journal;
 use crate::record::{Boot, Hash, StreamKey};
 use std::{fmt, str::FromStr};
 
@@ -29,6 +30,14 @@ impl Token {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Token {
+    /// A project's part of a subject: its name, or what stands for a name that can not be one.
+    #[must_use]
+    pub fn of_project(name: &str) -> Self {
+        name.parse().unwrap_or_else(|_| Self(format!("project-{}", journal::hash(name.as_bytes()))))
     }
 }
 
@@ -242,6 +251,12 @@ impl Namespace {
     pub fn leased(key: &str) -> Option<Partition> {
         let number = key.strip_prefix("p.")?;
         Partition::all().find(|owned| partition(*owned) == number)
+    }
+
+    /// The token deltas of a run, whatever its project.
+    #[must_use]
+    pub fn deltas_of(&self, run: &Token) -> String {
+        format!("piton.{self}.delta.*.{run}")
     }
 
     /// All public events of a project.
@@ -458,6 +473,7 @@ mod tests {
         assert_eq!(ours().journal_of(five), "ev.prod.05.>");
         assert_eq!(ours().events_of(&token("default")), "piton.prod.evt.default.>");
         assert_eq!(ours().events(), "piton.prod.evt.>");
+        assert_eq!(ours().deltas_of(&token("run_05")), "piton.prod.delta.*.run_05");
         assert_eq!(ours().blobs(), "blob.prod.>");
         assert_eq!(ours().blob_heads(), "blob.prod.head.*");
         assert_eq!(ours().snapshots(), "snap.prod.>");
@@ -500,6 +516,9 @@ mod tests {
         for bad in ["", "a.b", "*", ">", "a>", "a b", "a\tb", "a\n", "ä", "\0", "\u{7f}", &long] {
             assert!(bad.parse::<Token>().is_err(), "{bad:?}");
         }
+        assert_eq!(Token::of_project("default"), token("default"));
+        let (named, other) = (Token::of_project("a.*"), Token::of_project("a.>"));
+        assert!(named != other && named.as_str().starts_with("project-"), "{named} {other}");
         for good in ["a", "prod-1", "a_b", &"x".repeat(NAMESPACE_BYTES_MAX)] {
             assert_eq!(good.parse::<Namespace>().unwrap().as_str(), good);
         }

@@ -351,7 +351,11 @@ async fn tables(
     local.lead_to(&directory);
     let bus = match clustered {
         None => Bus::Local(local),
-        Some(clustered) => Bus::Nats(between(clustered, local, node, &directory).await?),
+        Some(clustered) => {
+            let bus = between(clustered, local, node, &directory).await?;
+            bus.carry(live);
+            Bus::Nats(bus)
+        }
     };
     Ok(Tables { bus, directory })
 }

@@ -18,6 +18,7 @@ use store::{Fault, Faults, Point};
 use tests::nats::{Nats as Server, Sync};
 
 mod far;
+mod live;
 mod moved;
 
 /// How a command travels.

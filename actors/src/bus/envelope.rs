@@ -4,6 +4,7 @@
 //! else without an error. So each command, refusal and outcome has its own kind and schema; a released one never
 //! changes, and the bytes of each are pinned in `golden/bus.txt`. One that a build does not know is said to be so.
 
+use super::pieces::{Pieces, Ring};
 use crate::order::{Build, Lane, NoDecision};
 use events::codec::{self, CodecError};
 use events::quantity::Millis;
@@ -191,6 +192,10 @@ pub enum Message {
     Refused(Parcel),
     /// Nobody decided.
     Undecided(Parcel),
+    /// Say what a run's model has said so far, and tell what it says.
+    Ring(Ring),
+    /// Its pieces.
+    Pieces(Pieces),
 }
 
 carried!(Message {
@@ -199,6 +204,8 @@ carried!(Message {
     Belief(belief) = 3 / 1;
     Refused(refusal) = 4 / 1;
     Undecided(why) = 5 / 1;
+    Ring(asked) = 10 / 1;
+    Pieces(told) = 11 / 1;
 });
 
 carried!(NoDecision {

@@ -3,7 +3,9 @@
 //! "Nobody listens" is certain, so nothing was done; a time-out is not, so the command is repeated under its id. While
 //! the connection is down nothing is sent at all: the client would keep it and send it after the caller was told no.
 
+mod feed;
 mod owner;
+mod teller;
 
 use super::envelope::{Ask, Belief, Body, Carried, INLINE_BYTES_MAX, Message};
 use super::far;
@@ -162,9 +164,11 @@ impl<D> Nats<D> {
             match self.request(&stream, &Message::Observe(Build::OURS)).await? {
                 Message::Belief(belief) => self.believe::<A>(id, belief).await,
                 Message::Undecided(why) => Err(self.undecided(&why.body, (why.kind, why.schema))),
-                Message::Ask(_) | Message::Observe(_) | Message::Refused(_) => {
-                    Err(NoDecision::Lost)
-                }
+                Message::Ask(_)
+                | Message::Observe(_)
+                | Message::Refused(_)
+                | Message::Ring(_)
+                | Message::Pieces(_) => Err(NoDecision::Lost),
             }
         });
         tokio::time::timeout(OBSERVE_MAX, far).await.unwrap_or(Err(NoDecision::TimedOut))
@@ -216,7 +220,9 @@ impl<D> Nats<D> {
                 Message::Belief(belief) => self.believe::<A>(id, belief).await.map(Ok),
                 Message::Refused(refusal) => self.refused::<A>(refusal).await.map(Err),
                 Message::Undecided(why) => Err(self.undecided(&why.body, (why.kind, why.schema))),
-                Message::Ask(_) | Message::Observe(_) => Err(NoDecision::Lost),
+                Message::Ask(_) | Message::Observe(_) | Message::Ring(_) | Message::Pieces(_) => {
+                    Err(NoDecision::Lost)
+                }
             }
         };
         if clock.now() >= deadline {

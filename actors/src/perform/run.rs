@@ -156,7 +156,7 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
         Delivery::Live => Mode::Stream,
         Delivery::Whole => Mode::Whole,
     };
-    let writer = world.live.writer(run, ask.asked.call);
+    let writer = world.live.writer(run, &ask.spec.project, ask.asked.call);
     let mut handed_out = 0_u64;
     let mut sink = |delta: providers::Delta| {
         let text = match &delta {

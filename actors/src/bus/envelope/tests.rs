@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::bus::life::{Reply, Request};
+use crate::bus::pieces::{Told, What};
 use events::id::{Place, RunId, SessionId};
 use events::message::{Body as Said, Message as Written, Role};
 use events::prompt::{Catalogue, Params};
 use events::quantity::Instant;
 use events::record::Boot;
+use events::record::Epoch;
 use events::run::{self, ledger, life, spec, step};
 use events::{key, session};
 use std::collections::BTreeSet;
@@ -185,7 +187,24 @@ fn messages() -> Vec<Message> {
         Message::Belief(Belief { version: Version(12), position, fold: 3, state }),
         Message::Refused(parcel(Body::Inline(vec![7]))),
         Message::Undecided(parcel(Body::Inline(vec![8]))),
+        Message::Ring(Ring {
+            build: Build { major: 0, minor: 1, patch: 0 },
+            after: Some((step::CallNo(1), 300)),
+        }),
+        Message::Pieces(Pieces { epoch: Epoch(9), after: None, told: told(), more: true }),
     ]
+}
+
+fn told() -> Vec<Told> {
+    let what = [
+        What::Text("a".into()),
+        What::Reasoning("b".into()),
+        What::Refusal("c".into()),
+        What::Call { index: 1, id: "d".into(), name: "e".into() },
+        What::Arguments { index: 300, fragment: "f".into() },
+    ];
+    let told = |(number, what)| Told { call: step::CallNo(2), number, what };
+    (7..).zip(what).map(told).collect()
 }
 
 fn key_commands() -> Vec<key::Command> {

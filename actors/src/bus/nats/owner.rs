@@ -3,8 +3,10 @@
 //! A subscription that is not drained loses messages with no more than a notice in the client, so nothing is awaited
 //! between two of them: each command waits for its answer in a task of its own, and there are only so many of those.
 
+use super::teller::Tellers;
 use super::{COMMAND_BYTES_MAX, NotFetched, fetch, stow};
 use crate::bus::envelope::{Ask, Belief, Body, Carried, Message};
+use crate::bus::pieces::Ring;
 use crate::clock::Clock;
 use crate::host::Hosted;
 use crate::metric::{self, Full};
@@ -13,9 +15,11 @@ use crate::table::Table;
 use crate::task;
 use async_nats::{Client, Subscriber};
 use bytes::Bytes;
+use events::aggregate::Aggregate;
 use events::id::Partition;
 use events::quantity::Millis;
 use events::record::{StreamKey, StreamKind};
+use events::run::Run;
 use events::subject::{Namespace, Subject};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -69,6 +73,7 @@ pub(super) struct Desk {
     // A std lock: it is held over no await.
     kinds: Arc<Mutex<BTreeMap<StreamKind, Arc<dyn Answers>>>>,
     room: Arc<Semaphore>,
+    pub(super) tellers: Tellers,
 }
 
 /// How far a partition's subscription has come.
@@ -124,7 +129,15 @@ pub(in crate::bus) async fn barrier(client: &Client) -> bool {
 impl Desk {
     pub(super) fn new(client: Client, namespace: Namespace, store: Store, clock: Clock) -> Self {
         let room = Arc::new(Semaphore::new(ANSWERS_MAX));
-        Self { client, namespace, store, clock, kinds: Arc::default(), room }
+        Self {
+            client,
+            namespace,
+            store,
+            clock,
+            kinds: Arc::default(),
+            room,
+            tellers: Tellers::default(),
+        }
     }
 
     pub(super) fn learn(&self, kind: StreamKind, answers: Arc<dyn Answers>) {
@@ -204,12 +217,19 @@ impl Desk {
         let Ok(asked) = Message::read(&message.payload) else { return unsupported(Build::OURS) };
         let asker = match &asked {
             Message::Ask(ask) => ask.build,
-            Message::Observe(build) => *build,
-            Message::Belief(_) | Message::Refused(_) | Message::Undecided(_) => Build::OURS,
+            Message::Observe(build) | Message::Ring(Ring { build, .. }) => *build,
+            Message::Belief(_)
+            | Message::Refused(_)
+            | Message::Undecided(_)
+            | Message::Pieces(_) => Build::OURS,
         };
         let Ok(Subject::Command(stream)) = self.namespace.parse(&message.subject) else {
             return unsupported(asker);
         };
+        if let Message::Ring(ring) = &asked {
+            let answer = Run::id(&stream).and_then(|run| self.tellers.answer(&self, run, ring));
+            return answer.unwrap_or_else(|| undecided(NoDecision::NobodyThere));
+        }
         let answers = {
             let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
             kinds.get(&stream.kind()).map(Arc::clone)
@@ -248,7 +268,11 @@ impl<A: Hosted> Answers for Answering<A> {
                     Ok(observed) => belief(&desk, &observed).await,
                     Err(why) => Err(why),
                 },
-                Message::Belief(_) | Message::Refused(_) | Message::Undecided(_) => {
+                Message::Belief(_)
+                | Message::Refused(_)
+                | Message::Undecided(_)
+                | Message::Ring(_)
+                | Message::Pieces(_) => {
                     Err(NoDecision::Unsupported { asker: Build::OURS, owner: Build::OURS })
                 }
             };

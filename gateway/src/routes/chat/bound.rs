@@ -117,7 +117,7 @@ async fn step(
         && goes_on(app, &observed.state, asked)
         && let Some(results) = results(session, &observed.state, asked)?
     {
-        return answer(app, caller, *run, results)
+        return answer(app, caller, (*run, observed), results)
             .await
             .map(|taken| Step::Follow(taken, Repeat::First));
     }
@@ -267,12 +267,12 @@ fn results<'a>(
 async fn answer(
     app: &App,
     caller: &Caller,
-    run: RunId,
+    (run, held): (RunId, &Observed<Run>),
     results: &[Message],
 ) -> Result<Taken, ApiError> {
     let mut reader = app.live.reader(run);
-    // What came before the calls has been sent with them.
-    let _sent = reader.take();
+    // What came before the calls has been sent with them; from another node it may only come now.
+    reader.begin(held.state.next_call);
     let command =
         run::Command::ClientAnswer { results: results.iter().map(Message::body).collect() };
     let order = app.order(command, caller.actor, Lane::Data);

@@ -5,9 +5,10 @@ use crate::error::{ApiError, Code};
 use crate::front::chat::frames::Frames;
 use crate::front::chat::problem::Problem;
 use crate::stream::sse;
-use actors::live::Found;
+use actors::live::{Found, Whole};
 use actors::order::Observed;
 use bytes::{Bytes, BytesMut};
+use events::message::{Message, Part};
 use events::run::Run;
 use events::run::step::CallNo;
 use providers::Delta as Piece;
@@ -33,6 +34,8 @@ pub(super) struct Open {
     /// Taken by the last frame.
     frames: Option<Frames>,
     said: Said,
+    /// Bytes of text that have gone out.
+    text: usize,
     found: Vec<Found>,
 }
 
@@ -44,7 +47,7 @@ impl Open {
         frames: Frames,
         found: Vec<Found>,
     ) -> Self {
-        Self { reply, wait, newest, frames: Some(frames), said: Said::Nothing, found }
+        Self { reply, wait, newest, frames: Some(frames), said: Said::Nothing, text: 0, found }
     }
 
     /// The next bytes to send; `None` after the last ones.
@@ -60,9 +63,10 @@ impl Open {
             // A stream that has had its last frame has no writer any more.
             self.frames.as_ref()?;
             if is_answered(&self.newest.state) {
+                let whole = self.reply.reader.whole().await;
                 self.found = self.reply.reader.take();
                 if self.found.is_empty() {
-                    return Some(self.end());
+                    return Some(self.end(whole));
                 }
                 continue;
             }
@@ -84,13 +88,16 @@ impl Open {
         for found in std::mem::take(&mut self.found) {
             match (&found, self.said) {
                 (_, Said::Late) => (),
-                (Found::Gap(_), Said::Nothing | Said::Opened) => self.said = Said::Late,
-                (Found::Gap(_), Said::Of(_)) => return Err(lagged()),
+                (Found::Gap, Said::Nothing | Said::Opened) => self.said = Said::Late,
+                (Found::Gap, Said::Of(_)) => return Err(lagged()),
                 (Found::Delta(delta), Said::Of(call)) if delta.call != call => {
                     return Err(begun_again());
                 }
                 (Found::Delta(delta), Said::Nothing | Said::Opened | Said::Of(_)) => {
                     let bytes = frame(frames, &delta.piece);
+                    if let Piece::Text(text) = &delta.piece {
+                        self.text = self.text.saturating_add(text.len());
+                    }
                     if !bytes.is_empty() {
                         self.said = Said::Of(delta.call);
                         out.extend_from_slice(&bytes);
@@ -115,13 +122,23 @@ impl Open {
     }
 
     /// The last frames, once the run has answered and every piece has gone out.
-    fn end(&mut self) -> Bytes {
+    fn end(&mut self, whole: Whole) -> Bytes {
         match answer(&self.newest.state) {
             Ok((message, finish)) => {
+                let rest = match (self.said, whole) {
+                    (Said::Nothing | Said::Opened | Said::Late, _) => Rest::All,
+                    (Said::Of(_), Whole::Yes) => Rest::Text(String::new()),
+                    (Said::Of(_), Whole::Unsure) => match rest(&message, self.text) {
+                        Some(rest) => Rest::Text(rest),
+                        None => return self.fail(&lagged()),
+                    },
+                };
                 let Some(mut frames) = self.frames.take() else { return Bytes::new() };
                 let mut out = BytesMut::new();
-                if !matches!(self.said, Said::Of(_)) {
-                    out.extend_from_slice(&frames.said(&message));
+                match rest {
+                    Rest::All => out.extend_from_slice(&frames.said(&message)),
+                    Rest::Text(rest) if rest.is_empty() => (),
+                    Rest::Text(rest) => out.extend_from_slice(&frames.text(&rest)),
                 }
                 out.extend_from_slice(&frames.finish(finish, &self.newest.state.usage));
                 out.freeze()
@@ -135,6 +152,19 @@ impl Open {
         let (kind, code) = error.words();
         frames.fail(&Problem { message: error.message(), kind, param: None, code: Some(code) })
     }
+}
+
+/// What of the message has not gone out.
+enum Rest {
+    All,
+    Text(String),
+}
+
+/// The end of a text whose last pieces did not come; there is no such end of calls and refusals.
+fn rest(message: &Message, said: usize) -> Option<String> {
+    let is_text = |part: &Part| matches!(part, Part::Text { .. } | Part::Reasoning { .. });
+    let plain = message.plain();
+    message.parts.iter().all(is_text).then(|| plain.get(said..).map(str::to_owned)).flatten()
 }
 
 fn lagged() -> ApiError {

@@ -1,7 +1,7 @@
 //! `GET /v1/runs/{id}/events`: one run's events as they come, for any number of readers.
 //!
 //! The journal is read from the reader's own cursor; a notice only means "look again". Deltas ride along between the
-//! events and are best effort: a gap is marked, and what a dead attempt had handed out is discarded openly before the
+//! events and are best effort: a gap is marked, also the one that the way from another node left, and what a dead attempt had handed out is discarded openly before the
 //! next one speaks. It is pulled: a slow reader slows nobody, it only finds a gap.
 
 use super::{observe, run_id};
@@ -10,7 +10,7 @@ use crate::error::{ApiError, Code};
 use crate::extract::Query;
 use crate::stream::sse;
 use crate::wire::live;
-use actors::live::{Found, Reader};
+use actors::live::{Found, Reader, Whole};
 use actors::order::Observed;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -105,7 +105,7 @@ pub async fn events(
         );
         return Err(ApiError::new(Code::InvalidRequest, why));
     }
-    let follow = Follow::new(app, id, cursor);
+    let follow = Follow::new(app, id, (cursor, observed.version));
     let frames = stream::unfold(follow, |mut follow| async move {
         let bytes = follow.next().await?;
         Some((Ok::<_, std::convert::Infallible>(bytes), follow))
@@ -125,6 +125,9 @@ struct Follow {
     open: Option<CallNo>,
     /// Whether all of the journal was read.
     is_level: bool,
+    /// How far the run was when the reader came; what was said up to there is asked for once.
+    began: Version,
+    has_asked: bool,
     reader: Reader,
     /// Pieces that were read and whose turn has not come.
     waiting: VecDeque<Found>,
@@ -133,7 +136,7 @@ struct Follow {
 }
 
 impl Follow {
-    fn new(app: App, id: RunId, cursor: Cursor) -> Self {
+    fn new(app: App, id: RunId, (cursor, began): (Cursor, Version)) -> Self {
         let reader = app.live.reader(id);
         Self {
             app,
@@ -143,6 +146,8 @@ impl Follow {
             step: 0,
             open: None,
             is_level: false,
+            began,
+            has_asked: false,
             reader,
             waiting: VecDeque::new(),
             beliefs: None,
@@ -204,7 +209,11 @@ impl Follow {
                 Event::decode(entry.kind, entry.schema, &bytes).map_err(ApiError::unreadable)?;
             let behind = version <= self.cursor.version.0;
             if event.closes().is_some() && !behind {
+                let whole = self.rest(version).await;
                 self.deltas(out);
+                if whole == Whole::Unsure && self.open.is_some() && said_something(&event) {
+                    put(out, None, "message.gap", &json!({"dropped": null}));
+                }
             }
             self.now(&event);
             if behind {
@@ -218,6 +227,19 @@ impl Follow {
             put(out, Some(&version.to_string()), live::name(&event), &data);
         }
         Ok(())
+    }
+
+    /// Takes what was said before an event of the log; it may come later than the event, from another node.
+    async fn rest(&mut self, version: u64) -> Whole {
+        let is_old = version <= self.began.0;
+        if is_old && self.has_asked {
+            return Whole::Yes;
+        }
+        self.has_asked = true;
+        let whole = self.reader.whole().await;
+        self.waiting.extend(self.reader.take());
+        // Of a call that ended before the reader came nobody may have anything left.
+        if is_old { Whole::Yes } else { whole }
     }
 
     async fn data(&mut self, event: &Event) -> Result<Value, ApiError> {
@@ -253,14 +275,20 @@ impl Follow {
                     if delta.call < open || self.cursor.delta.is_some_and(|seen| place <= seen) {
                         continue;
                     }
+                    let next = match self.cursor.delta {
+                        Some((call, number)) if call == delta.call => number.saturating_add(1),
+                        Some(_) | None => 0,
+                    };
+                    if delta.number > next {
+                        put(out, None, "message.gap", &json!({"dropped": delta.number - next}));
+                    }
                     self.cursor.delta = Some(place);
                     let id = format!("{}.{}.{}", self.cursor.version.0, delta.call.0, delta.number);
                     let (name, data) = live::delta(&delta);
                     put(out, Some(&id), name, &data);
                 }
-                // Before a reader's own place it is no news.
-                Found::Gap(_) if self.cursor.delta.is_some() => (),
-                Found::Gap(dropped) => put(out, None, "message.gap", &json!({"dropped": dropped})),
+                // The number of the next piece tells it, and whether it is before the reader's own place.
+                Found::Gap => (),
             }
         }
     }
@@ -303,6 +331,11 @@ impl Follow {
         }
         Some(None)
     }
+}
+
+/// Whether an event ends a call whose text stands, so that a piece that did not come is missed.
+const fn said_something(event: &Event) -> bool {
+    matches!(event, Event::ModelAnswered(_))
 }
 
 fn put(out: &mut BytesMut, id: Option<&str>, name: &str, data: &Value) {
