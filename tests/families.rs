@@ -104,3 +104,50 @@ async fn a_chat_on_anthropic_messages_streams_and_says_who_served_it() {
         "messages": [{ "role": "user", "content": [{ "type": "text", "text": "hi", "cache_control": { "type": "ephemeral" } }] }] });
     assert_eq!(sent, expected);
 }
+
+fn responds(output: &[Value]) -> String {
+    let mut all = vec![
+        json!({ "type": "response.created", "response": { "id": "resp_1", "model": "gpt-6-luna", "error": null } }),
+    ];
+    for (index, item) in output.iter().enumerate() {
+        all.push(
+            json!({ "type": "response.output_item.added", "output_index": index, "item": item }),
+        );
+        all.push(
+            json!({ "type": "response.output_item.done", "output_index": index, "item": item }),
+        );
+    }
+    all.push(json!({ "type": "response.completed", "response": { "status": "completed", "error": null, "output": output,
+        "usage": { "input_tokens": 100, "input_tokens_details": { "cached_tokens": 90 }, "output_tokens": 20 } } }));
+    events(&all)
+}
+
+#[tokio::test]
+async fn a_run_on_openai_responses_sends_its_encrypted_thoughts_back_unchanged() {
+    let reasoning = json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA-_x==" });
+    let call = json!({ "type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "clock_now", "arguments": "{}" });
+    let noon = json!({ "type": "message", "id": "msg_1", "role": "assistant",
+        "content": [{ "type": "output_text", "text": "Noon." }] });
+    let upstream =
+        Upstream::start(vec![responds(&[reasoning.clone(), call]), responds(&[noon])]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [
+        ("OPENAI_API_KEY", "sk-planted"),
+        ("PITON_OPENAI_BASE_URL", upstream.url.as_str()),
+        ("PITON_OPENAI_FAMILY", "openai_responses"),
+    ];
+    let node = Node::start(folder.path(), &[], &variables).await;
+    let run = node.start_run(&json!({ "input": "what time is it?" })).await;
+    let ended = node.ended(&run).await;
+    assert_eq!(ended["outcome"], "completed", "{ended}");
+    let asked = upstream.asked();
+    assert_eq!(asked.len(), 2);
+    assert!(asked[0].head.starts_with("post /responses http/1.1"), "{}", asked[0].head);
+    let (first, second) = (asked[0].json(), asked[1].json());
+    assert_eq!((&first["model"], &first["store"]), (&json!("gpt-6-luna"), &json!(false)));
+    assert!(asked[1].body.contains(&reasoning.to_string()), "{}", asked[1].body);
+    assert_eq!(second["input"][2]["call_id"], "call_1");
+    assert_eq!(second["input"][3]["type"], "function_call_output");
+    assert_eq!(first["prompt_cache_key"], second["prompt_cache_key"]);
+    assert_eq!(ended["usage"]["cached_input_tokens"], 180, "{ended}");
+}

@@ -2,7 +2,7 @@
 //!
 //! A quirk is a fact of one provider's wire, looked up in the registry's table; no code asks for a provider by name.
 
-use crate::family::Family;
+use crate::family::{Family, Mode};
 use crate::secret::Secret;
 use events::message::Seal;
 use std::fmt;
@@ -66,6 +66,14 @@ impl Endpoint {
         }
     }
 
+    /// How an answer is asked for that is wanted in this way.
+    pub(crate) fn mode(&self, wanted: Mode) -> Mode {
+        match self.quirks.dialect {
+            Dialect::Usual => wanted,
+            Dialect::Codex => Mode::Stream,
+        }
+    }
+
     /// The address of a path below the base, with one slash between them. The query of the base is kept: some
     /// accounts have their API version there.
     pub(crate) fn url(&self, path: &str) -> Url {
@@ -111,6 +119,8 @@ pub struct Quirks {
     pub cache_key: CacheKey,
     /// How the key is presented.
     pub auth: Auth,
+    /// Which form of its family it speaks.
+    pub dialect: Dialect,
     /// Fields that are sent unless the caller sends them: name and JSON.
     pub defaults: &'static [(&'static str, &'static str)],
 }
@@ -125,6 +135,7 @@ impl Quirks {
         parts: Parts::All,
         cache_key: CacheKey::Omitted,
         auth: Auth::Usual,
+        dialect: Dialect::Usual,
         defaults: &[],
     };
 }
@@ -181,6 +192,15 @@ pub enum Auth {
     Usual,
     /// As a bearer token, whatever the family does.
     Bearer,
+}
+
+/// Which form of its family a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// The one that its vendor documents.
+    Usual,
+    /// Responses behind a ChatGPT subscription: in pieces only, with instructions always, and with fewer fields.
+    Codex,
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use crate::decode::{Decoder, Sse};
 use crate::encode::EncodeError;
 use crate::endpoint::Endpoint;
-use crate::{anthropic, bedrock, gemini, openai_chat};
+use crate::{anthropic, bedrock, gemini, openai_chat, openai_responses};
 use bytes::Bytes;
 use events::prompt::Request;
 use url::Url;
@@ -31,12 +31,19 @@ pub enum Family {
     Gemini,
     /// Bedrock's Converse.
     Bedrock,
+    /// OpenAI Responses, with an API key or behind a ChatGPT subscription.
+    OpenaiResponses,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::OpenaiChat, Self::AnthropicMessages, Self::Gemini, Self::Bedrock];
+    pub const ALL: [Self; 5] = [
+        Self::OpenaiChat,
+        Self::AnthropicMessages,
+        Self::Gemini,
+        Self::Bedrock,
+        Self::OpenaiResponses,
+    ];
 
     /// Its name in configuration and in the seal of reasoning. Part of stored seals: never changed.
     #[must_use]
@@ -46,6 +53,7 @@ impl Family {
             Self::AnthropicMessages => "anthropic_messages",
             Self::Gemini => "gemini",
             Self::Bedrock => "bedrock_converse",
+            Self::OpenaiResponses => "openai_responses",
         }
     }
 
@@ -71,6 +79,7 @@ impl Family {
             Self::AnthropicMessages => anthropic::encode::encode(endpoint, request, mode),
             Self::Gemini => gemini::encode::encode(endpoint, request, mode),
             Self::Bedrock => bedrock::encode::encode(endpoint, request, mode),
+            Self::OpenaiResponses => openai_responses::encode::encode(endpoint, request, mode),
         }
     }
 
@@ -82,6 +91,9 @@ impl Family {
             Self::AnthropicMessages => Box::new(Sse::new(anthropic::decode::Reader::new(request))),
             Self::Gemini => Box::new(Sse::new(gemini::decode::Reader::new(request))),
             Self::Bedrock => Box::new(bedrock::decode::Reader::new(request)),
+            Self::OpenaiResponses => {
+                Box::new(Sse::new(openai_responses::decode::Reader::new(request)))
+            }
         }
     }
 
@@ -92,13 +104,14 @@ impl Family {
             Self::AnthropicMessages => anthropic::url(endpoint, "messages"),
             Self::Gemini => gemini::ask_url(endpoint, model, mode),
             Self::Bedrock => endpoint.url(&bedrock::path(model, mode)),
+            Self::OpenaiResponses => endpoint.url("responses"),
         }
     }
 
     /// Where the models are listed; `None` where they are not.
     pub(crate) fn models_url(self, endpoint: &Endpoint) -> Option<Url> {
         match self {
-            Self::OpenaiChat => Some(endpoint.url("models")),
+            Self::OpenaiChat | Self::OpenaiResponses => Some(endpoint.url("models")),
             Self::AnthropicMessages => Some(anthropic::models_url(endpoint)),
             Self::Gemini => Some(gemini::models_url(endpoint)),
             // They are listed by another service under another name, which needs rights of its own.
@@ -110,9 +123,10 @@ impl Family {
     pub(crate) const fn accept(self, mode: Mode) -> &'static str {
         match (mode, self) {
             (Mode::Stream, Self::Bedrock) => bedrock::FRAMES,
-            (Mode::Stream, Self::OpenaiChat | Self::AnthropicMessages | Self::Gemini) => {
-                "text/event-stream"
-            }
+            (
+                Mode::Stream,
+                Self::OpenaiChat | Self::AnthropicMessages | Self::Gemini | Self::OpenaiResponses,
+            ) => "text/event-stream",
             (Mode::Whole, _) => "application/json",
         }
     }

@@ -25,6 +25,7 @@ mod gemini;
 mod image;
 pub mod metric;
 mod openai_chat;
+mod openai_responses;
 pub mod pricing;
 pub mod registry;
 mod schema;

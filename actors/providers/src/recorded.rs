@@ -322,3 +322,76 @@ fn anthropic_overload_in_the_middle_of_a_stream() {
         assert_eq!(classify_inside(&error, &reply, began, None).class, Class::Overloaded);
     }
 }
+
+/// An item without what the recording's client adds to it.
+fn bare(item: &Value) -> Value {
+    let mut item = item.clone();
+    let fields = item.as_object_mut().unwrap();
+    fields.remove("status");
+    if fields.get("type").is_some_and(|kind| kind == "function_call") {
+        fields.remove("id");
+    }
+    item
+}
+
+#[test]
+fn responses_reasoning_goes_back_byte_for_byte() {
+    let family = Family::OpenaiResponses;
+    let name = "09-openai-responses-reasoning-tools-stream.json";
+    cuts(family, name);
+    for (answer, response) in answers(family, name).iter().zip(responses(name).unwrap_or_default())
+    {
+        let weather = r#"{"city":"Paris","country":"France","unit":"C"}"#;
+        assert_eq!(calls(answer), [("get_weather", weather)]);
+        assert_eq!(answer.stop, Stop::ToolCalls);
+        assert!(answer.usage.prompt.is_some() && answer.usage.reasoning.is_some());
+        let Some(Part::Reasoning { sealed: Some(sealed), .. }) = answer.message.parts.first()
+        else {
+            panic!("{answer:?}")
+        };
+        assert!(response.body.contains(&format!("\"item\":{sealed}")), "{sealed}");
+        let item: Value = serde_json::from_str(sealed).unwrap();
+        let sent = sent_again(family, "m", answer, &["18"]);
+        assert_eq!(sent["input"][1], item);
+        assert_eq!(sent["input"][3]["output"], "18");
+        let other = sent_again(family, "another", answer, &["18"]).to_string();
+        assert!(!other.contains("gAAAAA"), "{other}");
+    }
+}
+
+#[test]
+fn responses_of_a_subscription_call_in_parallel() {
+    let family = Family::OpenaiResponses;
+    let name = "11-chatgpt-codex-parallel-tools-stream.json";
+    cuts(family, name);
+    let all = answers(family, name);
+    let Some(first) = all.first() else { return };
+    assert_eq!(calls(first), [("lookup_harbor_label", "{}"), ("lookup_orchard_label", "{}")]);
+    let asked = &responses(name).unwrap()[1].asked;
+    let sent = sent_again(family, "m", first, &["crimson-harbor", "silver-orchard"]);
+    for at in 1..5 {
+        assert_eq!(bare(&sent["input"][at]), bare(&asked["input"][at]));
+    }
+    assert_eq!(all[1].message.plain(), "crimson-harbor and silver-orchard.");
+    assert_eq!(all[1].stop, Stop::End);
+}
+
+#[test]
+fn responses_quota_inside_a_stream() {
+    for response in responses("10-openai-responses-stream-error-quota.json").unwrap_or_default() {
+        // The second has lost its `error` event and is told by `response.failed` alone.
+        let kept = response.body.split("\n\n").filter(|event| !event.starts_with("event: error"));
+        let skipped = kept.collect::<Vec<_>>().join("\n\n");
+        assert_ne!(skipped, response.body);
+        for body in [&response.body, &skipped] {
+            let Err(Fault::Reported { error, began }) = read(Family::OpenaiResponses, body, 7)
+            else {
+                panic!("not an error")
+            };
+            let reply = Reply { status: 200, headers: &response.headers, body: b"", now: None };
+            let failure = classify_inside(&error, &reply, began, None);
+            assert_eq!(failure.class, Class::QuotaExhausted);
+            assert!(failure.message.starts_with("You exceeded your current quota"));
+        }
+    }
+}

@@ -74,8 +74,8 @@ pub fn read_key(names: &str, read: &dyn Fn(&str) -> Option<String>) -> Option<St
 }
 
 /// Variables for people: `A or B with C`.
-fn spelled(names: &[&str]) -> String {
-    let one = |names: &&str| names.split(':').take(2).collect::<Vec<_>>().join(" with ");
+fn spelled(names: &[String]) -> String {
+    let one = |names: &String| names.split(':').take(2).collect::<Vec<_>>().join(" with ");
     names.iter().map(one).collect::<Vec<_>>().join(" or ")
 }
 
@@ -181,7 +181,7 @@ pub enum EndpointError {
         /// The provider.
         id: &'static str,
         /// The variables that may hold it.
-        names: &'static [&'static str],
+        names: Vec<String>,
     },
 }
 
@@ -252,7 +252,9 @@ impl Provider {
             return Err(EndpointError::NoTwin { id: self.id, family, name });
         }
         if key.is_none() && configured.is_none() && self.key == KeyNeed::Required && own.is_some() {
-            return Err(EndpointError::NoKey { id: self.id, names: self.key_env });
+            let usual = self.key_env.iter().map(|name| (*name).to_owned());
+            let ours = self.key_env.is_empty().then(|| self.key_name());
+            return Err(EndpointError::NoKey { id: self.id, names: usual.chain(ours).collect() });
         }
         let region = self.region(&read)?;
         let own = match (own, &region) {

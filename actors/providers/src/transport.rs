@@ -144,6 +144,7 @@ impl Client {
         mode: Mode,
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Failure> {
+        let mode = endpoint.mode(mode);
         let body = Bytes::from(endpoint.family.encode(endpoint, request, mode)?);
         let url = endpoint.family.ask_url(endpoint, &request.model, mode);
         let now = self.clock.as_ref().map(|clock| (clock.0)());

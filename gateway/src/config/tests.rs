@@ -66,7 +66,7 @@ fn a_provider_may_speak_another_family_of_those_there_are() {
     assert_eq!(config.providers["kimi"].family, Some(Family::AnthropicMessages));
     assert_eq!(config.providers["openai"].family, None);
     let problems = World::new().variable("PITON_KIMI_FAMILY", "telex").problems();
-    assert!(problems[0].contains("give one of openai_chat, anthropic_messages"), "{problems:?}");
+    assert!(problems[0].contains("give one of openai_chat, anthropic_messages, "), "{problems:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! read on 2026-11-30; no address was called. A wrong one costs a call; a key never stands here.
 
 use super::{KeyNeed, Provider};
-use crate::endpoint::{Auth, CacheKey, OutputMax, Parts, Quirks, Reasoning, Temperature};
+use crate::endpoint::{Auth, CacheKey, Dialect, OutputMax, Parts, Quirks, Reasoning, Temperature};
 use crate::family::Family;
 
 const OPENAI: Quirks = Quirks {
@@ -11,6 +11,8 @@ const OPENAI: Quirks = Quirks {
     cache_key: CacheKey::Sent,
     ..Quirks::STANDARD
 };
+/// A ChatGPT subscription. Its key is an access token, which is given by hand: there is no login yet.
+const CODEX: Quirks = Quirks { dialect: Dialect::Codex, tools_max: Some(128), ..Quirks::STANDARD };
 const OPENROUTER: Quirks = Quirks { tools_max: None, ..OPENAI };
 const AZURE: Quirks = Quirks { cache_key: CacheKey::Omitted, ..OPENAI };
 /// Thinks, and demands its thoughts back after a tool call; takes text only.
@@ -27,7 +29,7 @@ const MINIMAX: Quirks =
     Quirks { defaults: &[("reasoning_split", "true")], auth: Auth::Bearer, ..Quirks::STANDARD };
 
 /// Those that are served, in the order in which a default is looked for.
-pub(super) const PROVIDERS: [Provider; 34] = [
+pub(super) const PROVIDERS: [Provider; 35] = [
     Provider {
         id: "openai",
         aliases: &["openai-api"],
@@ -47,6 +49,16 @@ pub(super) const PROVIDERS: [Provider; 34] = [
         key_env: &["ANTHROPIC_API_KEY"],
         key: KeyNeed::Required,
         quirks: Quirks::STANDARD,
+    },
+    Provider {
+        id: "openai-codex",
+        aliases: &["codex"],
+        family: Family::OpenaiResponses,
+        base_url: Some("https://chatgpt.com/backend-api/codex"),
+        base_url_env: None,
+        key_env: &[],
+        key: KeyNeed::Required,
+        quirks: CODEX,
     },
     Provider {
         id: "openrouter",
@@ -375,15 +387,16 @@ pub(super) const PROVIDERS: [Provider; 34] = [
 ];
 
 /// Other families that some of them speak too: id, family, address.
-pub(super) const TWINS: [(&str, Family, &str); 3] = [
+pub(super) const TWINS: [(&str, Family, &str); 5] = [
+    ("openai", Family::OpenaiResponses, "https://api.openai.com/v1"),
+    ("xai", Family::OpenaiResponses, "https://api.x.ai/v1"),
     ("deepseek", Family::AnthropicMessages, "https://api.deepseek.com/anthropic"),
     ("minimax", Family::AnthropicMessages, "https://api.minimax.io/anthropic"),
     ("minimax-cn", Family::AnthropicMessages, "https://api.minimaxi.com/anthropic"),
 ];
 
 /// Those that are known and not served yet: id, aliases, what they speak.
-pub(super) const LATER: [(&str, &[&str], &str); 8] = [
-    ("openai-codex", &["codex"], "OpenAI Responses by subscription"),
+pub(super) const LATER: [(&str, &[&str], &str); 7] = [
     ("vertex", &[], "Gemini behind a service account"),
     ("github-copilot", &[], "OpenAI chat behind a login"),
     ("nous", &[], "OpenAI chat behind a login"),

@@ -33,6 +33,7 @@ fn a_name_may_carry_its_provider() {
     named("claude/claude-x", "anthropic", "claude-x");
     named("google:gemini-3-pro", "gemini", "gemini-3-pro");
     named("aws/us.anthropic.claude-v1:0", "bedrock", "us.anthropic.claude-v1:0");
+    named("codex:gpt-6.1-sol", "openai-codex", "gpt-6.1-sol");
     named("llama.cpp:gemma", "llamacpp", "gemma");
     named("ollama:llama3:8b", "ollama", "llama3:8b");
     named("ollama/llama3:8b", "ollama", "llama3:8b");
@@ -109,8 +110,11 @@ fn no_name_means_two_providers() {
 fn every_address_of_the_table_is_sound() {
     for one in providers() {
         if one.base_url.is_some() {
-            let is_key =
-                |name: &str| one.key_env.iter().any(|key| key.split(':').any(|k| k == name));
+            let is_key = |name: &str| {
+                let ours = one.key_name();
+                let names = one.key_env.iter().copied().chain([ours.as_str()]);
+                names.flat_map(|key| key.split(':')).any(|key| key == name)
+            };
             let env = |name: &str| {
                 (is_key(name) || name == "AWS_REGION")
                     .then(|| name.to_lowercase().replace('_', "-"))
@@ -159,6 +163,8 @@ fn what_is_missing_is_named() {
             .contains("set PITON_AZURE_FOUNDRY_BASE_URL")
     );
     assert!(failed("custom", &[]).contains("set PITON_CUSTOM_BASE_URL"));
+    let words = failed("codex", &[]);
+    assert_eq!(words, "provider openai-codex needs a key: set PITON_OPENAI_CODEX_API_KEY");
     for bad in ["localhost:9100", "ftp://x/", "not an address", "http://"] {
         assert!(
             failed("openai", &[("PITON_OPENAI_BASE_URL", bad)]).contains("PITON_OPENAI_BASE_URL="),
@@ -212,7 +218,7 @@ fn a_twin_is_a_provider_s_second_family() {
     for (id, family, _) in table::TWINS {
         let provider = provider(id).unwrap();
         assert_ne!(provider.family, family, "{id}");
-        let env = |name: &str| provider.key_env.contains(&name).then(|| "k".to_owned());
+        let env = |name: &str| name.ends_with("API_KEY").then(|| "k".to_owned());
         assert_eq!(provider.endpoint_as(family, &env).unwrap().family, family);
     }
 }

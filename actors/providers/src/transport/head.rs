@@ -2,7 +2,7 @@
 
 use crate::bedrock::sign::{Ask, Credentials, sign};
 use crate::class::{Charge, Class, Failure};
-use crate::endpoint::{Auth, Endpoint};
+use crate::endpoint::{Auth, Dialect, Endpoint};
 use crate::family::Family;
 use crate::{anthropic, bedrock, gemini};
 use events::quantity::Instant;
@@ -77,8 +77,12 @@ fn secret(before: &str, text: &str) -> Result<HeaderValue, HeaderError> {
 pub(super) fn headers(endpoint: &Endpoint, accept: &'static str) -> Result<HeaderMap, HeaderError> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    if endpoint.quirks.dialect == Dialect::Codex {
+        // Our own name: another product's would be a pretence.
+        headers.insert("originator", HeaderValue::from_static("piton"));
+    }
     match endpoint.family {
-        Family::OpenaiChat | Family::Gemini | Family::Bedrock => {}
+        Family::OpenaiChat | Family::OpenaiResponses | Family::Gemini | Family::Bedrock => {}
         Family::AnthropicMessages => {
             let version = HeaderValue::from_static(anthropic::VERSION);
             headers.insert("anthropic-version", version);
@@ -88,7 +92,9 @@ pub(super) fn headers(endpoint: &Endpoint, accept: &'static str) -> Result<Heade
         let bearer = || Ok::<_, HeaderError>((AUTHORIZATION, secret("Bearer ", key.expose())?));
         let named = |name| Ok((HeaderName::from_static(name), secret("", key.expose())?));
         let header = match (endpoint.family, endpoint.quirks.auth) {
-            (Family::OpenaiChat, Auth::Usual) | (_, Auth::Bearer) => Some(bearer()?),
+            (Family::OpenaiChat | Family::OpenaiResponses, Auth::Usual) | (_, Auth::Bearer) => {
+                Some(bearer()?)
+            }
             (Family::AnthropicMessages, Auth::Usual) => Some(named("x-api-key")?),
             (Family::Gemini, Auth::Usual) => Some(named(gemini::KEY_HEADER)?),
             // A key that signs never travels: its signature is put on once the body is known.

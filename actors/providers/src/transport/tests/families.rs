@@ -3,7 +3,7 @@
 use super::peer::{Peer, body, both, call, request};
 use crate::class::Class;
 use crate::delta::{Delta, Stop};
-use crate::endpoint::{Auth, Endpoint, Quirks};
+use crate::endpoint::{Auth, Dialect, Endpoint, Quirks};
 use crate::family::{Family, Mode};
 use crate::transport::Client;
 use events::quantity::Tokens;
@@ -131,4 +131,73 @@ async fn a_request_that_a_family_refuses_never_leaves() {
     let client = Client::new().unwrap();
     let failure = client.call(&endpoint, &given, Mode::Stream, &mut |_| ()).await.unwrap_err();
     assert_eq!((failure.class, failure.status), (Class::InvalidRequest, None));
+}
+
+const RESPONSES: &str = include_str!("../../openai_responses/decode/text.sse");
+
+#[tokio::test]
+async fn responses_are_asked_and_streamed() {
+    let (peer, endpoint) = peer(Family::OpenaiResponses).await;
+    let mut given = request();
+    given.params.output_max = None;
+    let client = Client::new().unwrap();
+    let mut deltas = Vec::new();
+    let mut sink = |delta| deltas.push(delta);
+    let ask = client.call(&endpoint, &given, Mode::Stream, &mut sink);
+    let (asked, answer) = both(peer.answer(&events(RESPONSES)), ask).await;
+    let (head, sent) = split(&asked);
+    assert!(head.starts_with("post /v1/responses http/1.1"), "{head}");
+    assert!(
+        head.contains("authorization: bearer topsecret") && !head.contains("originator"),
+        "{head}"
+    );
+    assert_eq!((&sent["store"], &sent["stream"]), (&json!(false), &json!(true)));
+    let answer = answer.unwrap();
+    assert_eq!((answer.message.plain().as_str(), answer.stop), ("héllo 日本🦀", Stop::ToolCalls));
+    assert_eq!(deltas[0], Delta::Reasoning("Hm, über…".into()));
+}
+
+#[tokio::test]
+async fn a_subscription_is_asked_in_pieces_under_our_own_name_and_answers_without_a_type() {
+    let (peer, endpoint) = peer(Family::OpenaiResponses).await;
+    let quirks = Quirks { dialect: Dialect::Codex, ..Quirks::STANDARD };
+    let endpoint = Endpoint { quirks, ..endpoint };
+    let mut given = request();
+    given.params.output_max = None;
+    let bytes =
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{RESPONSES}", RESPONSES.len());
+    let client = Client::new().unwrap();
+    let mut sink = |_| ();
+    let ask = client.call(&endpoint, &given, Mode::Whole, &mut sink);
+    let (asked, answer) = both(peer.answer(&bytes), ask).await;
+    let (head, sent) = split(&asked);
+    assert!(
+        head.contains("originator: piton") && head.contains("accept: text/event-stream"),
+        "{head}"
+    );
+    assert_eq!((&sent["stream"], &sent["instructions"]), (&json!(true), &json!("")));
+    assert_eq!(answer.unwrap().message.plain(), "héllo 日本🦀");
+}
+
+#[tokio::test]
+async fn responses_that_fail_have_their_class() {
+    let quota = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"insufficient_quota","message":"m"},"usage":{"input_tokens":7}}}"#;
+    let slow = r#"{"type":"error","error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"Please try again in 1.25s"}}"#;
+    let replay = r#"{"type":"error","code":"invalid_encrypted_content","message":"m"}"#;
+    for (text, class) in [
+        (quota, Class::QuotaExhausted),
+        (slow, Class::RateLimited),
+        (replay, Class::ReplayRejected),
+        (r#"{"type":"response.in_progress","response":{}}"#, Class::StreamTruncated),
+    ] {
+        let (peer, endpoint) = peer(Family::OpenaiResponses).await;
+        let mut given = request();
+        given.params.output_max = None;
+        let bytes = events(&format!("data: {text}\n\n"));
+        let client = Client::new().unwrap();
+        let mut sink = |_| ();
+        let ask = client.call(&endpoint, &given, Mode::Stream, &mut sink);
+        let (_, answer) = both(peer.answer(&bytes), ask).await;
+        assert_eq!(answer.unwrap_err().class, class, "{text}");
+    }
 }
