@@ -153,7 +153,7 @@ async fn one_run_too_many_is_told_when_to_come_back() {
 async fn the_table_of_rights_and_the_router_name_the_same_routes() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::demo(folder.path()).await;
-    for row in &gateway::auth::ROUTES {
+    for row in gateway::auth::ROUTES {
         let path = row
             .path
             .replace("{id}", "run_050000000000000000000000000007")

@@ -19,6 +19,7 @@ mod node_story;
 mod nodes;
 mod outage;
 mod probe;
+mod routes;
 mod runs;
 mod shells;
 mod store_model;

@@ -216,6 +216,12 @@ impl Routing {
         self.behind(primary, source, wanted.role)
     }
 
+    /// What each place says of a role, the strongest first; those of the call and the phase are not known beforehand.
+    #[must_use]
+    pub fn explain(&self, role: &Role, project: &str) -> Vec<(Source, Option<&Target>)> {
+        self.table.places(role, project).into()
+    }
+
     fn primary(&self, wanted: &Wanted<'_>) -> Result<(Target, Source), RouteError> {
         let asked = wanted.model.map(str::trim).filter(|asked| !asked.is_empty());
         if let Some(asked) = asked {
@@ -323,6 +329,7 @@ fn candidate(target: &Target) -> Candidate {
         provider: provider.clone(),
         model: model.clone(),
         price: pricing::price(provider, model),
+        billing: registry::billing(provider),
         output_max: pricing::facts(provider, model)
             .and_then(|facts| facts.output_max)
             .unwrap_or(OUTPUT_MAX),

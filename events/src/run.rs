@@ -24,6 +24,7 @@ use ledger::ToolNo;
 use life::{Fence, Life, MessageRef};
 use serde::{Deserialize, Serialize};
 use spec::{Candidate, Plane, Spec};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use step::{CallNo, OpenCall};
 
@@ -211,6 +212,8 @@ pub struct State {
     pub held: Option<Held>,
     /// What its model calls used and cost.
     pub total: Total,
+    /// The same by who served them: a candidate of the route, by its place.
+    pub by_candidate: BTreeMap<u32, Total>,
     /// What the newest answer used and cost.
     pub usage: Usage,
     /// Whose the newest answer is: a candidate of the route, by its place; see [`State::served`].
@@ -310,7 +313,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 2;
+    const FOLD: u32 = 3;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)

@@ -13,6 +13,16 @@ pub enum CostSource {
     Table,
 }
 
+/// How calls of a provider are paid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Billing {
+    /// By what they use.
+    #[default]
+    Metered,
+    /// By a subscription: a call has no price of its own, and is not free either.
+    Subscription,
+}
+
 /// Usage of one model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
@@ -135,8 +145,10 @@ pub struct Total {
     pub calls: u64,
     /// Calls whose tokens nobody reported: the token sums are lower bounds when this is not zero.
     pub calls_without_usage: u64,
-    /// Calls without a price: the cost is a lower bound when this is not zero.
+    /// Metered calls without a price: the cost is a lower bound when this is not zero.
     pub calls_unpriced: u64,
+    /// Calls that a subscription pays for; no cost counts them.
+    pub calls_subscription: u64,
     /// Calls whose outcome was lost; their reservation is in `cost_upper`.
     pub calls_unknown: u64,
     /// Sum of known input.
@@ -165,13 +177,14 @@ fn add(sum: Option<MicroUsd>, more: Option<MicroUsd>) -> Option<MicroUsd> {
 
 impl Total {
     /// Counts a call that was answered. One whose cost nobody can tell counts as at most what was reserved for it.
-    pub fn answered(&mut self, usage: &Usage, reserved: Option<MicroUsd>) {
+    pub fn answered(&mut self, usage: &Usage, reserved: Option<MicroUsd>, billing: Billing) {
         self.calls += 1;
         if usage.prompt.is_none() || usage.completion.is_none() {
             self.calls_without_usage += 1;
         }
-        if usage.cost.is_none() {
-            self.calls_unpriced += 1;
+        match billing {
+            Billing::Subscription => self.calls_subscription += 1,
+            Billing::Metered => self.calls_unpriced += u64::from(usage.cost.is_none()),
         }
         self.prompt = self.prompt.plus(usage.prompt.unwrap_or_default());
         self.completion = self.completion.plus(usage.completion.unwrap_or_default());
@@ -185,17 +198,30 @@ impl Total {
     }
 
     /// Counts a call whose outcome is unknown, at most `reserved`.
-    pub fn unknown(&mut self, reserved: Option<MicroUsd>) {
+    pub fn unknown(&mut self, reserved: Option<MicroUsd>, billing: Billing) {
         self.calls += 1;
         self.calls_unknown += 1;
         self.calls_without_usage += 1;
-        self.calls_unpriced += u64::from(reserved.is_none());
+        match billing {
+            Billing::Subscription => self.calls_subscription += 1,
+            Billing::Metered => self.calls_unpriced += u64::from(reserved.is_none()),
+        }
         self.cost_upper = add(self.cost_upper, reserved);
     }
 
     /// Counts a call that the provider refused before it worked on it.
     pub fn refused(&mut self) {
         self.calls += 1;
+    }
+
+    /// How the calls in it are paid: `metered`, `subscription` or `mixed`. A sum of no calls is metered.
+    #[must_use]
+    pub const fn billing(&self) -> &'static str {
+        match (self.calls_subscription, self.calls) {
+            (0, _) => "metered",
+            (subscribed, all) if subscribed == all => "subscription",
+            (_, _) => "mixed",
+        }
     }
 
     /// Whether the sums are lower bounds.
@@ -209,6 +235,7 @@ impl Total {
         self.calls += other.calls;
         self.calls_without_usage += other.calls_without_usage;
         self.calls_unpriced += other.calls_unpriced;
+        self.calls_subscription += other.calls_subscription;
         self.calls_unknown += other.calls_unknown;
         self.prompt = self.prompt.plus(other.prompt);
         self.completion = self.completion.plus(other.completion);
@@ -267,11 +294,15 @@ mod tests {
     #[test]
     fn a_total_of_nothing_priced_has_no_cost_and_unknowns_make_a_lower_bound() {
         let mut total = Total::default();
-        total.answered(&usage(10, 5, 0), None);
+        total.answered(&usage(10, 5, 0), None, Billing::Metered);
         assert_eq!((total.cost, total.calls_unpriced), (None, 1));
-        total.answered(&usage(10, 5, 0).priced(Some(&PRICE)), Some(MicroUsd(900)));
+        total.answered(
+            &usage(10, 5, 0).priced(Some(&PRICE)),
+            Some(MicroUsd(900)),
+            Billing::Metered,
+        );
         assert_eq!(total.cost, Some(MicroUsd(75)));
-        total.unknown(Some(MicroUsd(500)));
+        total.unknown(Some(MicroUsd(500)), Billing::Metered);
         assert_eq!((total.cost, total.cost_upper), (Some(MicroUsd(75)), Some(MicroUsd(500))));
         assert!(total.is_lower_bound());
     }
@@ -279,7 +310,7 @@ mod tests {
     #[test]
     fn an_answer_without_usage_counts_as_what_was_reserved_for_it() {
         let mut total = Total::default();
-        total.answered(&Usage::default(), Some(MicroUsd(900)));
+        total.answered(&Usage::default(), Some(MicroUsd(900)), Billing::Metered);
         assert_eq!((total.cost, total.cost_upper), (None, Some(MicroUsd(900))));
     }
 

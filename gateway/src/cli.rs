@@ -20,6 +20,7 @@ mod nodes;
 mod own;
 mod print;
 mod progress;
+mod routes;
 mod run;
 mod serve;
 mod settings;
@@ -109,6 +110,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Keys(verb) => wait(keys::keys(ctx, verb)),
         Verb::Nodes(verb) => wait(nodes::nodes(ctx, verb)),
         Verb::Cluster(verb) => cluster::cluster(ctx, verb),
+        Verb::Routes(verb) => wait(routes::routes(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Completion(completion) => about::completion(ctx, &completion),

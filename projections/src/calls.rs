@@ -6,7 +6,7 @@
 use events::quantity::MicroUsd;
 use events::run::spec::Spec;
 use events::run::step::{CallNo, Charge, ModelAnswered, ModelAsked, ModelFailed, ModelUnknown};
-use events::usage::{Total, Usage};
+use events::usage::{Billing, Total, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Who serves a call.
@@ -28,7 +28,7 @@ struct Open {
 /// The route of a run and its call in flight. Kept with its row until it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Calls {
-    route: Vec<Served>,
+    route: Vec<(Served, Billing)>,
     open: Option<Open>,
 }
 
@@ -36,19 +36,21 @@ pub(crate) struct Calls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// It used and cost this; if nobody says what, up to the second.
-    Answered(Usage, Option<MicroUsd>),
+    Answered(Usage, Option<MicroUsd>, Billing),
     /// It was free: proven.
     Refused,
     /// It may have cost up to this.
-    Unknown(Option<MicroUsd>),
+    Unknown(Option<MicroUsd>, Billing),
 }
 
 impl Settled {
     pub(crate) fn count(&self, total: &mut Total) {
         match self {
-            Self::Answered(usage, reserved) => total.answered(usage, *reserved),
+            Self::Answered(usage, reserved, billing) => {
+                total.answered(usage, *reserved, *billing);
+            }
             Self::Refused => total.refused(),
-            Self::Unknown(reserved) => total.unknown(*reserved),
+            Self::Unknown(reserved, billing) => total.unknown(*reserved, *billing),
         }
     }
 }
@@ -56,16 +58,16 @@ impl Settled {
 /// Each method is `None` for a fact that may not follow.
 impl Calls {
     pub(crate) fn new(spec: &Spec) -> Self {
-        let route = spec.route.iter().map(|candidate| Served {
-            provider: candidate.provider.clone(),
-            model: candidate.model.clone(),
+        let route = spec.route.iter().map(|candidate| {
+            let (provider, model) = (candidate.provider.clone(), candidate.model.clone());
+            (Served { provider, model }, candidate.billing)
         });
         Self { route: route.collect(), open: None }
     }
 
     /// The first of the route.
     pub(crate) fn primary(&self) -> Option<&Served> {
-        self.route.first()
+        self.route.first().map(|(served, _)| served)
     }
 
     pub(crate) fn asked(&mut self, event: &ModelAsked) -> Option<()> {
@@ -76,28 +78,28 @@ impl Calls {
         Some(())
     }
 
-    fn take(&mut self, call: CallNo) -> Option<(Open, Served)> {
+    fn take(&mut self, call: CallNo) -> Option<(Open, Served, Billing)> {
         let open = self.open.take_if(|open| open.call == call)?;
-        let served = self.route.get(usize::try_from(open.candidate).ok()?)?;
-        Some((open, served.clone()))
+        let (served, billing) = self.route.get(usize::try_from(open.candidate).ok()?)?;
+        Some((open, served.clone(), *billing))
     }
 
     pub(crate) fn answered(&mut self, event: &ModelAnswered) -> Option<(Served, Settled)> {
-        let (open, served) = self.take(event.call)?;
-        Some((served, Settled::Answered(event.usage, open.reserved)))
+        let (open, served, billing) = self.take(event.call)?;
+        Some((served, Settled::Answered(event.usage, open.reserved, billing)))
     }
 
     pub(crate) fn failed(&mut self, event: &ModelFailed) -> Option<(Served, Settled)> {
-        let (open, served) = self.take(event.call)?;
+        let (open, served, billing) = self.take(event.call)?;
         let settled = match event.charge {
             Charge::Nothing => Settled::Refused,
-            Charge::Reserved => Settled::Unknown(open.reserved),
+            Charge::Reserved => Settled::Unknown(open.reserved, billing),
         };
         Some((served, settled))
     }
 
     pub(crate) fn unknown(&mut self, event: &ModelUnknown) -> Option<(Served, Settled)> {
-        let (_, served) = self.take(event.call)?;
-        Some((served, Settled::Unknown(event.reserved)))
+        let (_, served, billing) = self.take(event.call)?;
+        Some((served, Settled::Unknown(event.reserved, billing)))
     }
 }

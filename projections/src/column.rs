@@ -19,10 +19,11 @@ use std::str::FromStr;
 pub(crate) const AMOUNT_MAX: i64 = (1 << 53) - 1;
 
 /// The columns of a [`Total`], in the order they are written and read.
-const TOTALS: [&str; 9] = [
+const TOTALS: [&str; 10] = [
     "calls",
     "calls_without_usage",
     "calls_unpriced",
+    "calls_subscription",
     "calls_unknown",
     "prompt",
     "completion",
@@ -75,6 +76,7 @@ pub(crate) fn totals(total: &Total) -> Vec<Value> {
         total.calls,
         total.calls_without_usage,
         total.calls_unpriced,
+        total.calls_subscription,
         total.calls_unknown,
         total.prompt.0,
         total.completion.0,
@@ -257,6 +259,7 @@ impl<'a> Cells<'a> {
             calls: self.unsigned()?,
             calls_without_usage: self.unsigned()?,
             calls_unpriced: self.unsigned()?,
+            calls_subscription: self.unsigned()?,
             calls_unknown: self.unsigned()?,
             prompt: Tokens(self.unsigned()?),
             completion: Tokens(self.unsigned()?),
@@ -287,7 +290,7 @@ mod tests {
         connection.execute_batch(&table).unwrap();
         let upsert = format!(
             "INSERT INTO t VALUES (?, {}) ON CONFLICT DO UPDATE SET {}",
-            marks(11),
+            marks(12),
             totals_upsert()
         );
         for (id, one) in given.iter().flat_map(|one| [(1, one), (2, one)]) {

@@ -242,13 +242,13 @@ impl Handle {
         self.readers.read(move |connection| usage::total(connection, by)).await
     }
 
-    /// Sums of one run's calls by who served them.
+    /// Sums of one run's calls by one property.
     ///
     /// # Errors
     ///
     /// When the views can not be read.
-    pub async fn usage_of(&self, run: RunId) -> Result<Vec<usage::Line>, ReadError> {
-        self.readers.read(move |connection| usage::of_run(connection, run)).await
+    pub async fn usage_of(&self, run: RunId, by: usage::By) -> Result<Vec<usage::Line>, ReadError> {
+        self.readers.read(move |connection| usage::of_run(connection, run, by)).await
     }
 
     /// Sums of the calls that were settled in the last hours.

@@ -18,7 +18,7 @@ use events::usage::Total;
 use std::fmt;
 
 /// The number of this fold: raised by every change of what it makes of a fact.
-pub const CODE: u32 = 1;
+pub const CODE: u32 = 2;
 /// The longest trailing window, in hours (a year and a day).
 pub const WINDOW_HOURS_MAX: u32 = 366 * 24;
 
@@ -36,6 +36,10 @@ pub enum By {
     Provider,
     /// Which model of whom.
     Model,
+    /// What the model was asked for.
+    Role,
+    /// The phase of a flow.
+    Phase,
     /// Who asked for the run.
     Caller,
     /// The day on which the call was settled, in UTC.
@@ -81,6 +85,10 @@ pub enum Key {
     Provider(String),
     /// A model of a provider.
     Model(Served),
+    /// What models were asked for.
+    Role(String),
+    /// A phase of a flow; `None` for runs of none.
+    Phase(Option<String>),
     /// Whoever asked.
     Caller(Actor),
     /// A day.
@@ -120,6 +128,10 @@ pub struct Summary {
     pub by_model: Vec<Line>,
     /// By provider, the dearest first, at most 200.
     pub by_provider: Vec<Line>,
+    /// By role, the dearest first, at most 200.
+    pub by_role: Vec<Line>,
+    /// By phase, the dearest first, at most 200; of runs that belong to one.
+    pub by_phase: Vec<Line>,
     /// Where the sums stand in the log.
     pub at: Reach,
 }
@@ -129,6 +141,8 @@ pub struct Summary {
 struct Open {
     project: String,
     caller: Actor,
+    role: String,
+    phase: Option<String>,
     calls: Calls,
 }
 
@@ -145,9 +159,11 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
     let illegal = || IllegalEvent { event: event.name().to_owned(), before: word.to_owned() };
     let mut open = match (before, event) {
         (None, Event::Queued(queued)) => {
-            let (project, caller) = (queued.spec.project.clone(), queued.spec.caller);
-            let calls = Calls::new(&queued.spec);
-            return Ok(Step { open: Some(Open { project, caller, calls }), settled: None });
+            let spec = &queued.spec;
+            let (role, phase) = (spec.role.to_string(), spec.phase.clone());
+            let (project, caller) = (spec.project.clone(), spec.caller);
+            let open = Open { project, caller, role, phase, calls: Calls::new(spec) };
+            return Ok(Step { open: Some(open), settled: None });
         }
         (Some(open), _) => open,
         (None, _) => return Err(illegal()),

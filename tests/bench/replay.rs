@@ -16,7 +16,7 @@ use events::run::ledger::{self, Ask, ToolNo, ToolOutcome, Verdict};
 use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
 use events::run::step::{self, CallNo};
 use events::run::{Command, Event, Run, State};
-use events::usage::Usage;
+use events::usage::{Billing, Usage};
 use figure::{ROUNDS, cpu, median, rounded, tell};
 use serde_json::json;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ fn spec() -> Arc<Spec> {
         provider: "openai".into(),
         model: "m".into(),
         price: None,
+        billing: Billing::Metered,
         output_max: Tokens(1_000),
     };
     Arc::new(Spec {

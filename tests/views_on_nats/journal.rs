@@ -12,7 +12,7 @@ use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, Spec};
 use events::run::step::{Answer, CallNo, Settled, Stop};
 use events::run::{self as runs, Run};
 use events::session::{self as sessions, OnBusy, Session};
-use events::usage::Usage;
+use events::usage::{Billing, Usage};
 use futures_util::future::join_all;
 use gateway::auth::text;
 use gateway::config::Secret;
@@ -59,7 +59,13 @@ pub fn secret(id: KeyId) -> Secret {
 
 fn spec() -> Arc<Spec> {
     let (provider, model) = (String::from("openai"), String::from("m"));
-    let one = Candidate { provider, model, price: None, output_max: Tokens(1_000) };
+    let one = Candidate {
+        provider,
+        model,
+        price: None,
+        billing: Billing::Metered,
+        output_max: Tokens(1_000),
+    };
     Arc::new(Spec {
         plane: Plane::Run,
         delivery: Delivery::Live,

@@ -8,6 +8,7 @@ mod table;
 use crate::endpoint::{Endpoint, Quirks};
 use crate::family::Family;
 use crate::secret::Secret;
+use events::usage::Billing;
 use url::Url;
 
 /// Characters from which on a name is long enough to be a misspelling of another: `glm4` is a model, not `glm`.
@@ -309,6 +310,12 @@ impl Provider {
 /// Every provider that is served, in the order in which a default is looked for.
 pub fn providers() -> impl Iterator<Item = &'static Provider> {
     table::PROVIDERS.iter()
+}
+
+/// How calls of a provider are paid; of one that is not known, by what they use.
+#[must_use]
+pub fn billing(id: &str) -> Billing {
+    if table::SUBSCRIPTIONS.contains(&id) { Billing::Subscription } else { Billing::Metered }
 }
 
 /// The provider of this id or alias.

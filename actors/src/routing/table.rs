@@ -107,15 +107,17 @@ pub enum Problem {
 impl Table {
     /// The route of a role for a project, and who says so.
     pub(super) fn find(&self, role: &Role, project: &str) -> Option<(&Target, Source)> {
+        self.places(role, project).into_iter().find_map(|(source, target)| Some((target?, source)))
+    }
+
+    /// What each place says of a role for a project, the strongest first.
+    pub(super) fn places(&self, role: &Role, project: &str) -> [(Source, Option<&Target>); 3] {
         let roles: Vec<Role> = std::iter::once(role.clone()).chain(role.general()).collect();
         let project = self.projects.get(project);
         let by_project = project.and_then(|routes| roles.iter().find_map(|role| routes.get(role)));
-        let by_env = || roles.iter().find_map(|role| self.environment.get(&role.variable()));
-        let by_file = || roles.iter().find_map(|role| self.file.get(role));
-        by_project
-            .map(|target| (target, Source::Project))
-            .or_else(|| by_env().map(|target| (target, Source::Env)))
-            .or_else(|| by_file().map(|target| (target, Source::Table)))
+        let by_env = roles.iter().find_map(|role| self.environment.get(&role.variable()));
+        let by_file = roles.iter().find_map(|role| self.file.get(role));
+        [(Source::Project, by_project), (Source::Env, by_env), (Source::Table, by_file)]
     }
 
     /// The fallbacks of a role, in order: its own, or its general role's, then those of every role.

@@ -1,3 +1,5 @@
+//! Which place wins, what stands behind it, and what is refused.
+
 use super::*;
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use crate::prompt::{Catalogue, Params};
 use crate::quantity::{MicroUsd, Millis, Tokens};
 use crate::record::{Actor, Hash};
 use crate::role::Role;
-use crate::usage::Price;
+use crate::usage::{Billing, Price};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -40,6 +40,8 @@ pub struct Candidate {
     pub model: String,
     /// Its price when the run was queued; `None` when the table has none.
     pub price: Option<Price>,
+    /// How it is paid.
+    pub billing: Billing,
     /// The most output it produces in one call, for reservations.
     pub output_max: Tokens,
 }

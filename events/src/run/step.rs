@@ -11,7 +11,7 @@ use crate::model_call::{self, Action, Attempts, Class};
 use crate::prompt::{request_hash, tokens_upper};
 use crate::quantity::{Instant, MicroUsd, Millis, Tokens};
 use crate::record::Hash;
-use crate::usage::Usage;
+use crate::usage::{Billing, Total, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Numbers the wire calls of a run, from 0.
@@ -208,11 +208,13 @@ fn reserve(state: &State, spec: &Spec, candidate: &Candidate) -> Option<MicroUsd
     candidate.price.map(|price| price.worst(input, output))
 }
 
-fn within_budget(state: &State, spec: &Spec, reserved: Option<MicroUsd>) -> bool {
+fn within_budget(state: &State, spec: &Spec, who: &Candidate, reserved: Option<MicroUsd>) -> bool {
     let spent =
         state.total.cost.unwrap_or_default().plus(state.total.cost_upper.unwrap_or_default());
     let money = match (spec.limits.cost_max, reserved) {
         (None, _) => true,
+        // Spends none of it.
+        (Some(_), None) if who.billing == Billing::Subscription => true,
         // A model without a price can not be fitted into a money budget.
         (Some(_), None) => false,
         (Some(max), Some(reserved)) => spent.plus(reserved) <= max,
@@ -227,7 +229,7 @@ fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<Event> {
         return life::close(state, Outcome::Errored, Reason::ModelFailed(Class::Unknown), detail);
     };
     let reserved = reserve(state, spec, who);
-    if !within_budget(state, spec, reserved) {
+    if !within_budget(state, spec, who, reserved) {
         let detail = "the next model call does not fit the run's budget".to_owned();
         return life::close(state, Outcome::Exhausted, Reason::Budget, detail);
     }
@@ -408,6 +410,13 @@ pub(super) fn candidate<'a>(state: &'a State, open: &OpenCall) -> Option<&'a Can
     state.spec.as_ref()?.route.get(usize::try_from(open.asked.candidate).ok()?)
 }
 
+/// Counts a settled call, in the sum of all and in that of who was asked.
+fn count(state: &mut State, open: &OpenCall, add: impl Fn(&mut Total, Billing)) {
+    let billing = candidate(state, open).map(|who| who.billing).unwrap_or_default();
+    add(&mut state.total, billing);
+    add(state.by_candidate.entry(open.asked.candidate).or_default(), billing);
+}
+
 pub(super) fn on_asked(state: &mut State, event: &ModelAsked) -> Option<()> {
     let running = matches!(state.life, life::Life::Running);
     let busy = state.model.is_some()
@@ -438,7 +447,9 @@ fn take_open(state: &mut State, call: CallNo) -> Option<OpenCall> {
 
 pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()> {
     let open = take_open(state, event.call)?;
-    state.total.answered(&event.usage, open.asked.reserved);
+    count(state, &open, |total, billing| {
+        total.answered(&event.usage, open.asked.reserved, billing);
+    });
     state.usage = event.usage;
     state.served = Some(open.asked.candidate);
     state.transcript.push(event.body.clone());
@@ -449,17 +460,17 @@ pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()
 
 pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
     let open = take_open(state, event.call)?;
-    match event.charge {
-        Charge::Nothing => state.total.refused(),
-        Charge::Reserved => state.total.unknown(open.asked.reserved),
-    }
+    count(state, &open, |total, billing| match event.charge {
+        Charge::Nothing => total.refused(),
+        Charge::Reserved => total.unknown(open.asked.reserved, billing),
+    });
     state.attempts = event.attempts;
     Some(())
 }
 
 pub(super) fn on_unknown(state: &mut State, event: &ModelUnknown) -> Option<()> {
-    take_open(state, event.call)?;
-    state.total.unknown(event.reserved);
+    let open = take_open(state, event.call)?;
+    count(state, &open, |total, billing| total.unknown(event.reserved, billing));
     state.attempts = event.attempts;
     Some(())
 }

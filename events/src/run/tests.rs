@@ -12,7 +12,7 @@ use crate::model_call::Class;
 use crate::prompt::{Catalogue, Params};
 use crate::quantity::{MicroUsd, Millis, Tokens};
 use crate::record::{Actor, Hash};
-use crate::usage::{Price, Rates, Usage};
+use crate::usage::{Billing, Price, Rates, Usage};
 use std::collections::BTreeSet;
 use step::{Answer, Charge, Failure, Settled, Stop};
 
@@ -33,6 +33,7 @@ fn candidate(model: &str) -> Candidate {
         provider: "openai".into(),
         model: model.into(),
         price: Some(Price { usual, long: None }),
+        billing: Billing::Metered,
         output_max: Tokens(100),
     }
 }
@@ -54,7 +55,7 @@ fn spec(plane: Plane) -> Arc<Spec> {
         input: vec![Message::text(Role::User, "hi").body()],
         limits: Limits { steps_max: 2, ..Limits::default() },
         logic: spec::LOGIC,
-        metadata: std::collections::BTreeMap::new(),
+        metadata: BTreeMap::new(),
         seed: 7,
         input_hash: Hash([1; 32]),
     })

@@ -34,7 +34,7 @@ const fn open(path: &'static str) -> Row {
 }
 
 /// Every route that is served, in the order of the documentation.
-pub static ROUTES: [Row; 32] = [
+pub static ROUTES: &[Row] = &[
     row(Method::POST, "/v1/chat/completions", Right::ChatWrite),
     row(Method::GET, "/v1/models", Right::ModelRead),
     row(Method::GET, "/v1/models/{*model}", Right::ModelRead),
@@ -57,6 +57,7 @@ pub static ROUTES: [Row; 32] = [
     row(Method::DELETE, "/v1/keys/{id}", Right::KeysManage),
     row(Method::POST, "/v1/journal/backup", Right::JournalBackup),
     row(Method::GET, "/v1/journal/stats", Right::JournalRead),
+    row(Method::GET, "/v1/harness/routing", Right::HealthRead),
     row(Method::GET, "/v1/nodes", Right::HealthRead),
     row(Method::POST, "/v1/nodes/{name}/drain", Right::NodesManage),
     row(Method::DELETE, "/v1/nodes/{name}/drain", Right::NodesManage),

@@ -110,6 +110,9 @@ pub enum Verb {
     /// Make what the three machines of a cluster need, and set one of them up
     #[command(subcommand)]
     Cluster(Cluster),
+    /// Show which model serves which role, and why
+    #[command(subcommand)]
+    Routes(Routes),
     /// Tokens and cost
     #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
     Usage(Usage),
@@ -399,6 +402,30 @@ pub struct Revoke {
     /// The key's id
     #[arg(value_name = "KEY")]
     pub id: String,
+}
+
+/// Routes of roles.
+#[derive(Debug, Subcommand)]
+pub enum Routes {
+    /// List the roles that a route is configured for
+    #[command(visible_alias = "list")]
+    Ls {
+        /// As it is for this project
+        #[arg(long, value_name = "ID")]
+        project: Option<String>,
+    },
+    /// Say for one role what each place says, the strongest first, and who wins
+    #[command(
+        after_help = "Examples:\n  piton routes explain planner\n  piton routes explain phase_brain:mechanical --project rocket"
+    )]
+    Explain {
+        /// The role
+        #[arg(value_name = "ROLE")]
+        role: String,
+        /// As it is for this project
+        #[arg(long, value_name = "ID")]
+        project: Option<String>,
+    },
 }
 
 /// Tokens and cost.

@@ -54,6 +54,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
     let parked = app.directory.parked();
     let usage = app.projections.usage_summary(24, app.clock().now()).await;
     let default = app.routing.default();
+    let route_problems = super::harness::problems(&app.routing);
     let halted = views.iter().any(|view| view.state != Following::Running);
     let standing = app.node.gate.standing().borrow().clone();
     let out = match standing {
@@ -77,7 +78,8 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
         },
         "projections": views.iter().map(wire::list::view).collect::<Value>(),
         "model_routing": {
-            "status": if default.is_some() { "ok" } else { "degraded" },
+            "status": if default.is_some() && route_problems.is_empty() { "ok" } else { "degraded" },
+            "problems": route_problems,
             "configured": app.routing.configured().collect::<Vec<_>>(),
             "default_provider": default.map(|one| one.provider.as_str()),
             "default_model": default.and_then(|one| one.model.as_deref()),

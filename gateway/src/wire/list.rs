@@ -163,7 +163,8 @@ fn lines(lines: &[Line]) -> Value {
     let line = |line: &Line| {
         let name = match &line.key {
             Key::Run(id) => id.to_string(),
-            Key::Project(name) | Key::Provider(name) => name.clone(),
+            Key::Project(name) | Key::Provider(name) | Key::Role(name) => name.clone(),
+            Key::Phase(phase) => phase.clone().unwrap_or_default(),
             Key::Model(served) => format!("{}:{}", served.provider, served.model),
             Key::Caller(actor) => actor.to_string(),
             Key::Day(day) => day.to_string(),
@@ -186,6 +187,8 @@ pub fn usage(hours: u32, summary: &Summary) -> Value {
         map.insert("since".to_owned(), Value::from(rfc3339(summary.since)));
         map.insert("by_model".to_owned(), lines(&summary.by_model));
         map.insert("by_provider".to_owned(), lines(&summary.by_provider));
+        map.insert("by_role".to_owned(), lines(&summary.by_role));
+        map.insert("by_phase".to_owned(), lines(&summary.by_phase));
         map.insert("position".to_owned(), Value::from(summary.at.to_string()));
     }
     sum

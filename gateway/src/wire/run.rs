@@ -5,6 +5,7 @@ use events::id::RunId;
 use events::quantity::Instant;
 use events::run::State;
 use events::run::life::{Life, Outcome};
+use events::usage::Total;
 use serde_json::{Value, json};
 
 /// The state word of the API.
@@ -27,6 +28,29 @@ pub fn status(state: &State) -> &'static str {
 #[must_use]
 pub fn output(state: &State) -> Option<String> {
     state.answer().and_then(|body| body.message().ok()).map(|message| message.plain())
+}
+
+/// What its calls used and cost, and the same by model, role and phase.
+fn usages(state: &State) -> Value {
+    let mut all = usage::total(&state.total);
+    let Some((map, spec)) = all.as_object_mut().zip(state.spec.as_deref()) else { return all };
+    let named = |name: String, total: &Total| {
+        let mut sum = usage::total(total);
+        if let Some(map) = sum.as_object_mut() {
+            map.insert("name".to_owned(), Value::from(name));
+        }
+        sum
+    };
+    let by_model = state.by_candidate.iter().filter_map(|(place, total)| {
+        let one = spec.route.get(usize::try_from(*place).ok()?)?;
+        Some(named(format!("{}:{}", one.provider, one.model), total))
+    });
+    map.insert("by_model".to_owned(), by_model.collect());
+    let by_role = vec![named(spec.role.to_string(), &state.total)];
+    map.insert("by_role".to_owned(), Value::from(by_role));
+    let by_phase = spec.phase.iter().map(|phase| named(phase.clone(), &state.total));
+    map.insert("by_phase".to_owned(), by_phase.collect());
+    all
 }
 
 /// The run object.
@@ -65,6 +89,6 @@ pub fn object(
         "tool_calls_unknown": state.tools_unknown,
         "waiting_for": state.held.as_ref().map(|held| json!({"calls": held.calls, "until": rfc3339(held.until)})),
         "output": output(state),
-        "usage": usage::total(&state.total),
+        "usage": usages(state),
     })
 }

@@ -41,6 +41,8 @@ pub fn total(total: &Total) -> Value {
         "calls": total.calls,
         "calls_without_usage": total.calls_without_usage,
         "calls_unpriced": total.calls_unpriced,
+        "calls_subscription": total.calls_subscription,
+        "billing": total.billing(),
         "calls_unknown": total.calls_unknown,
         "prompt_tokens": total.prompt.0,
         "completion_tokens": total.completion.0,

@@ -3,14 +3,19 @@ CREATE TABLE {t}usage_open (
     run TEXT NOT NULL PRIMARY KEY,
     project TEXT NOT NULL,
     caller TEXT NOT NULL,
+    role TEXT NOT NULL,
+    phase TEXT,
     pending BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE {t}usage_runs (
     run TEXT NOT NULL,
     provider TEXT NOT NULL,
     model TEXT NOT NULL,
+    role TEXT NOT NULL,
+    -- Empty where the run belongs to none: a key has no null.
+    phase TEXT NOT NULL,
     {totals},
-    PRIMARY KEY (run, provider, model)
+    PRIMARY KEY (run, provider, model, role, phase)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE {t}usage_days (
     day INTEGER NOT NULL,
@@ -18,14 +23,18 @@ CREATE TABLE {t}usage_days (
     provider TEXT NOT NULL,
     model TEXT NOT NULL,
     caller TEXT NOT NULL,
+    role TEXT NOT NULL,
+    phase TEXT NOT NULL,
     {totals},
-    PRIMARY KEY (day, project, provider, model, caller)
+    PRIMARY KEY (day, project, provider, model, caller, role, phase)
 ) STRICT, WITHOUT ROWID;
 -- For trailing windows.
 CREATE TABLE {t}usage_minutes (
     minute INTEGER NOT NULL,
     provider TEXT NOT NULL,
     model TEXT NOT NULL,
+    role TEXT NOT NULL,
+    phase TEXT NOT NULL,
     {totals},
-    PRIMARY KEY (minute, provider, model)
+    PRIMARY KEY (minute, provider, model, role, phase)
 ) STRICT, WITHOUT ROWID;

@@ -18,7 +18,7 @@ use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, 
 use events::run::step::{
     CallNo, Charge, ModelAnswered, ModelAsked, ModelDelayed, ModelFailed, ModelUnknown, Stop,
 };
-use events::usage::{Price, Rates, Usage};
+use events::usage::{Billing, Price, Rates, Usage};
 use std::sync::Arc;
 
 /// 2023-11-14T22:13:20Z.
@@ -41,7 +41,13 @@ pub(crate) fn reach(sequence: u64) -> Reach {
 }
 
 fn candidate(provider: &str, model: &str, price: Option<Price>) -> Candidate {
-    Candidate { provider: provider.into(), model: model.into(), price, output_max: Tokens(100) }
+    Candidate {
+        provider: provider.into(),
+        model: model.into(),
+        price,
+        billing: Billing::Metered,
+        output_max: Tokens(100),
+    }
 }
 
 pub(crate) fn said(text: &str) -> Body {

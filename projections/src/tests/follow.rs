@@ -50,11 +50,17 @@ async fn agrees(handle: &Handle, journal: &Journal) {
             (life, phase) => assert_eq!(life.word(), phase.standing().word(), "{id}"),
         }
         let mut by_model = Total::default();
-        handle.usage_of(*id).await.unwrap().iter().for_each(|line| by_model.add(&line.total));
+        let lines = handle.usage_of(*id, By::Model).await.unwrap();
+        lines.iter().for_each(|line| by_model.add(&line.total));
         assert_eq!(by_model, state.total, "{id}");
+        let mut by_candidate = Total::default();
+        state.by_candidate.values().for_each(|total| by_candidate.add(total));
+        assert_eq!(by_candidate, state.total, "{id}");
         all.add(&state.total);
     }
-    for by in [By::Run, By::Project, By::Provider, By::Model, By::Caller, By::Day] {
+    for by in
+        [By::Run, By::Project, By::Provider, By::Model, By::Role, By::Phase, By::Caller, By::Day]
+    {
         let totals = handle.usage(by).await.unwrap();
         assert_eq!((totals.all, totals.at), (all, journal.reach()), "{by:?}");
         if totals.left_off == 0 {

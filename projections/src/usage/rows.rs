@@ -19,11 +19,13 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 fn open(tables: Tables<'_>, run: &str) -> rusqlite::Result<Option<Open>> {
-    let select = "SELECT project, caller, pending FROM {t}usage_open WHERE run = ?";
+    let select = "SELECT project, caller, role, phase, pending FROM {t}usage_open WHERE run = ?";
     let read = |row: &rusqlite::Row<'_>| {
         let mut cells = Cells::of(row);
         let (project, caller) = (cells.take()?, cells.actor()?);
-        Ok(Open { project, caller, calls: cells.packed_maybe()?.unwrap_or_default() })
+        let (role, phase) = (cells.take()?, cells.take()?);
+        let calls = cells.packed_maybe()?.unwrap_or_default();
+        Ok(Open { project, caller, role, phase, calls })
     };
     tables.statement(select)?.query_row([run], read).optional()
 }
@@ -35,8 +37,9 @@ fn keep(tables: Tables<'_>, run: &str, open: Option<&Open>) -> rusqlite::Result<
     };
     let calls = packed(&open.calls)?;
     let mut insert =
-        tables.statement("INSERT OR REPLACE INTO {t}usage_open VALUES (?, ?, ?, ?)")?;
-    insert.execute(params![run, open.project, open.caller.to_string(), calls])?;
+        tables.statement("INSERT OR REPLACE INTO {t}usage_open VALUES (?, ?, ?, ?, ?, ?)")?;
+    let caller = open.caller.to_string();
+    insert.execute(params![run, open.project, caller, open.role, open.phase, calls])?;
     Ok(())
 }
 
@@ -67,20 +70,27 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
                 return Err(IllegalEvent { event: fact.name().to_owned(), before }.into());
             }
         };
-        let owner = now.as_ref().map(|open| (text(&open.project), text(open.caller)));
+        let owner = now.as_ref().map(|open| {
+            let phase = text(open.phase.as_deref().unwrap_or_default());
+            [text(&open.project), text(open.caller), text(&open.role), phase]
+        });
         let step = evolve(now, event)?;
         now = step.open;
-        if let (Some((served, settled)), Some((project, caller))) = (step.settled, owner) {
+        if let (Some((served, settled)), Some([project, caller, role, phase])) =
+            (step.settled, owner)
+        {
             let mut total = Total::default();
             settled.count(&mut total);
             let (provider, model) = (text(served.provider), text(served.model));
             let (day, minute) = (Day::of(commit.at).0, commit.at.0.div_euclid(MINUTE_MICROS));
             let (day, minute) = (Value::Integer(day), Value::Integer(minute));
-            let of_run = [text(run), provider.clone(), model.clone()];
-            let of_day = [day, project, provider.clone(), model.clone(), caller];
-            add(tables, "usage_runs", of_run, &total)?;
+            let what = [provider, model, role, phase];
+            let [provider, model, role, phase] = what.clone();
+            let of_day = [day, project, provider, model, caller, role, phase];
+            let of = |first: Value| std::iter::once(first).chain(what.clone());
+            add(tables, "usage_runs", of(text(run)), &total)?;
             add(tables, "usage_days", of_day, &total)?;
-            add(tables, "usage_minutes", [minute, provider, model], &total)?;
+            add(tables, "usage_minutes", of(minute), &total)?;
         }
     }
     keep(tables, run, now.as_ref())?;
@@ -93,6 +103,8 @@ fn key(by: By, cells: &mut Cells<'_>) -> rusqlite::Result<Key> {
         By::Project => Key::Project(cells.take()?),
         By::Provider => Key::Provider(cells.take()?),
         By::Model => Key::Model(Served { provider: cells.take()?, model: cells.take()? }),
+        By::Role => Key::Role(cells.take()?),
+        By::Phase => Key::Phase(Some(cells.take::<String>()?).filter(|phase| !phase.is_empty())),
         By::Caller => Key::Caller(cells.actor()?),
         By::Day => Key::Day(Day(cells.take()?)),
     })
@@ -106,6 +118,8 @@ const fn columns(by: By) -> (&'static str, &'static str) {
         By::Project => ("project", dearest),
         By::Provider => ("provider", dearest),
         By::Model => ("provider, model", dearest),
+        By::Role => ("role", dearest),
+        By::Phase => ("phase", dearest),
         By::Caller => ("caller", dearest),
         By::Day => ("day", "day DESC"),
     }
@@ -144,7 +158,9 @@ fn sum(connection: &Connection, from: &str, values: &[Value]) -> rusqlite::Resul
 pub(crate) fn total(connection: &Connection, by: By) -> rusqlite::Result<Totals> {
     let from = match by {
         By::Run => "usage_runs",
-        By::Project | By::Provider | By::Model | By::Caller | By::Day => "usage_days",
+        By::Project | By::Provider | By::Model | By::Role | By::Phase | By::Caller | By::Day => {
+            "usage_days"
+        }
     };
     let (lines, count) = lines(connection, by, from, &[])?;
     let shown = u64::try_from(lines.len()).unwrap_or(u64::MAX);
@@ -152,8 +168,8 @@ pub(crate) fn total(connection: &Connection, by: By) -> rusqlite::Result<Totals>
     Ok(Totals { lines, left_off, all, at: stands_at(connection, Name::Usage)? })
 }
 
-pub(crate) fn of_run(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<Line>> {
-    Ok(lines(connection, By::Model, "usage_runs WHERE run = ?", &[text(run)])?.0)
+pub(crate) fn of_run(connection: &Connection, run: RunId, by: By) -> rusqlite::Result<Vec<Line>> {
+    Ok(lines(connection, by, "usage_runs WHERE run = ?", &[text(run)])?.0)
 }
 
 pub(crate) fn summary(
@@ -171,6 +187,11 @@ pub(crate) fn summary(
         all: sum(connection, from, &window)?,
         by_model: lines(connection, By::Model, from, &window)?.0,
         by_provider: lines(connection, By::Provider, from, &window)?.0,
+        by_role: lines(connection, By::Role, from, &window)?.0,
+        by_phase: {
+            let of_one = format!("{from} AND phase <> ''");
+            lines(connection, By::Phase, &of_one, &window)?.0
+        },
         at: stands_at(connection, Name::Usage)?,
     })
 }

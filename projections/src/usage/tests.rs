@@ -8,6 +8,9 @@ use crate::tests::facts::{
 use events::quantity::MicroUsd;
 use events::run::life::{Outcome, Reason};
 use events::run::step::Charge;
+use events::usage::Billing;
+
+const METERED: Billing = Billing::Metered;
 
 fn served(provider: &str, model: &str) -> Served {
     Served { provider: provider.into(), model: model.into() }
@@ -37,13 +40,19 @@ fn a_call_counts_when_it_is_settled_and_for_whom_it_was_asked() {
     let (one, two) = (served("openai", "one"), served("local", "two"));
     let usage = used(1, 2, Some(3));
     check(&[], &[]);
-    check(&[answered(0, usage)], &[(one.clone(), Settled::Answered(usage, Some(MicroUsd(90))))]);
+    check(
+        &[answered(0, usage)],
+        &[(one.clone(), Settled::Answered(usage, Some(MicroUsd(90)), METERED))],
+    );
     check(&[failed(0, Charge::Nothing)], &[(one.clone(), Settled::Refused)]);
-    let reserved = Settled::Unknown(Some(MicroUsd(90)));
+    let reserved = Settled::Unknown(Some(MicroUsd(90)), METERED);
     check(&[failed(0, Charge::Reserved)], &[(one.clone(), reserved)]);
     check(&[unknown(0, Some(90))], &[(one.clone(), reserved)]);
     let given = [unknown(0, None), asked(1, 1, 1, None), answered(1, usage)];
-    check(&given, &[(one, Settled::Unknown(None)), (two, Settled::Answered(usage, None))]);
+    check(
+        &given,
+        &[(one, Settled::Unknown(None, METERED)), (two, Settled::Answered(usage, None, METERED))],
+    );
 }
 
 #[test]

@@ -28,6 +28,9 @@ const KIMI: Quirks = Quirks {
 const MINIMAX: Quirks =
     Quirks { defaults: &[("reasoning_split", "true")], auth: Auth::Bearer, ..Quirks::STANDARD };
 
+/// Those whose calls a subscription pays for.
+pub(super) const SUBSCRIPTIONS: [&str; 1] = ["openai-codex"];
+
 /// Those that are served, in the order in which a default is looked for.
 pub(super) const PROVIDERS: [Provider; 35] = [
     Provider {

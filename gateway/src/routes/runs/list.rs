@@ -59,11 +59,14 @@ fn property(word: &str) -> Result<By, ApiError> {
         "project" => Ok(By::Project),
         "provider" => Ok(By::Provider),
         "model" => Ok(By::Model),
+        "role" => Ok(By::Role),
+        "phase" => Ok(By::Phase),
         "caller" => Ok(By::Caller),
         "day" => Ok(By::Day),
         other => {
-            let why =
-                format!("by: {other:?} is none of run, project, provider, model, caller, day");
+            let why = format!(
+                "by: {other:?} is none of run, project, provider, model, role, phase, caller, day"
+            );
             Err(ApiError::new(Code::InvalidRequest, why))
         }
     }

@@ -1,0 +1,92 @@
+//! Which model serves which role: a node whose providers are another node's front door.
+
+use serde_json::json;
+use tests::process::{ADMIN_KEY, Node, wait_for};
+
+/// A node that serves the scripted model, and one in front of it that knows it as two providers, of which the first can
+/// not be reached.
+struct Pair {
+    front: Node,
+    _behind: Node,
+    _folders: [tempfile::TempDir; 2],
+}
+
+impl Pair {
+    async fn start(more: &[(&str, &str)]) -> Self {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let behind = Node::demo(folders[0].path()).await;
+        let url = format!("{}/v1", behind.url);
+        // Discard: nobody listens there.
+        let variables = [
+            ("PITON_VLLM_BASE_URL", "http://127.0.0.1:9/v1"),
+            ("PITON_OPENAI_BASE_URL", url.as_str()),
+            ("OPENAI_API_KEY", ADMIN_KEY),
+            ("PITON_RETRY_API_MAX_RETRIES", "0"),
+        ];
+        let variables = [&variables, more].concat();
+        let front = Node::start(folders[1].path(), &[], &variables).await;
+        Self { front, _behind: behind, _folders: folders }
+    }
+}
+
+#[tokio::test]
+async fn a_role_is_served_by_its_route_and_counted_as_its_own() {
+    let pair = Pair::start(&[("PITON_ROUTE_PLANNER", "openai:demo")]).await;
+    let asked =
+        json!({"input": "hello", "role": "planner", "phase": "concept", "enabled_tools": []});
+    let run = pair.front.start_run(&asked).await;
+    let ended = pair.front.ended(&run).await;
+    let said = |name: &str| ended[name].as_str().unwrap_or_default().to_owned();
+    assert_eq!(
+        ["outcome", "role", "phase", "route_source", "served_by"].map(said),
+        ["completed", "planner", "concept", "env", "openai:demo"]
+    );
+    assert_eq!(ended["usage"]["by_role"][0]["name"], "planner");
+    assert_eq!(ended["usage"]["by_phase"][0]["name"], "concept");
+    assert_eq!(ended["usage"]["by_model"][0]["name"], "openai:demo");
+    // The list is a projection and may come a moment later.
+    wait_for("the role is counted", async || {
+        let (_, summary) = pair.front.get("/v1/usage").await;
+        (summary["by_role"][0]["name"] == "planner" && summary["by_phase"][0]["name"] == "concept")
+            .then_some(())
+    })
+    .await;
+    let (_, routing) = pair.front.get("/v1/harness/routing?role=planner").await;
+    assert_eq!(routing["data"][0]["route"], "openai:demo", "{routing}");
+    assert_eq!(routing["data"][0]["source"], "env");
+    // A client that can only name a model names the role in its place.
+    let chat = json!({"model": "role:planner", "messages": [{"role": "user", "content": "hi"}]});
+    let (status, answered) = pair.front.post("/v1/chat/completions", &chat).await;
+    assert_eq!(status, 200, "{answered}");
+}
+
+#[tokio::test]
+async fn a_fallback_serves_when_the_primary_can_not_be_reached() {
+    let more = [("PITON_FALLBACK_PROVIDERS", "openai:demo"), ("PITON_ROUTE_PLANNER", "vllm:any")];
+    let pair = Pair::start(&more).await;
+    let asked = json!({"input": "hello", "role": "planner", "enabled_tools": []});
+    let run = pair.front.start_run(&asked).await;
+    let ended = pair.front.ended(&run).await;
+    assert_eq!(ended["outcome"], "completed", "{ended}");
+    assert_eq!((&ended["model"], &ended["served_by"]), (&json!("vllm:any"), &json!("openai:demo")));
+}
+
+#[tokio::test]
+async fn a_route_that_leads_nowhere_is_refused_by_name_and_shown() {
+    let pair = Pair::start(&[("PITON_ROUTE_PLANNER", "deepseek:x")]).await;
+    let asked = json!({"input": "hello", "role": "planner", "enabled_tools": []});
+    let (status, refused) = pair.front.post("/v1/runs", &asked).await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (503, &json!("route_unconfigured")),
+        "{refused}"
+    );
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("planner") && why.contains("DEEPSEEK_API_KEY"), "{why}");
+    let (_, health) = pair.front.get("/health/detailed").await;
+    assert_eq!(health["model_routing"]["status"], "degraded");
+    assert!(health["model_routing"]["problems"][0].as_str().unwrap().contains("deepseek:x"));
+    let (status, bad) =
+        pair.front.post("/v1/runs", &json!({"input": "x", "role": "No Role"})).await;
+    assert_eq!(status, 400, "{bad}");
+}
