@@ -3,6 +3,8 @@
 //! trip.
 
 mod call_ids;
+#[cfg(test)]
+mod crossing;
 mod offered;
 mod schema;
 mod turn;

@@ -8,6 +8,7 @@ use crate::class::{Failure, Reply, classify, classify_inside};
 use crate::decode::{Fault, shredder};
 use crate::delta::{Answer, Stop};
 use crate::family::{Family, Mode};
+use crate::registry::{self, ResolveError};
 use bytes::Bytes;
 use events::message::{Message, Part, Role};
 use events::model_call::Class;
@@ -25,14 +26,20 @@ struct Response {
     body: String,
 }
 
+/// A file that is kept beside the repository; none where it is not there.
+fn beside(name: &str) -> Option<String> {
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let read = |folder: &Path| std::fs::read_to_string(folder.join("shared").join(name));
+    let found = above.skip(3).find_map(|folder| read(folder).ok());
+    if found.is_none() {
+        println!("not run: {name} is in no folder `shared` beside the repository");
+    }
+    found
+}
+
 /// The responses of a fixture; none where the fixtures are not there.
 fn responses(name: &str) -> Option<Vec<Response>> {
-    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let read = |folder: &Path| std::fs::read_to_string(folder.join("shared/fixtures").join(name));
-    let Some(text) = above.skip(3).find_map(|folder| read(folder).ok()) else {
-        println!("not run: {name} is in no shared/fixtures beside the repository");
-        return None;
-    };
+    let text = beside(&format!("fixtures/{name}"))?;
     let fixture: Value = serde_json::from_str(&text).unwrap();
     let read = |interaction: &Value| {
         let response = &interaction["response"];
@@ -392,6 +399,29 @@ fn responses_quota_inside_a_stream() {
             let failure = classify_inside(&error, &reply, began, None);
             assert_eq!(failure.class, Class::QuotaExhausted);
             assert!(failure.message.starts_with("You exceeded your current quota"));
+        }
+    }
+}
+
+#[test]
+fn every_provider_that_was_found_resolves_and_the_deferred_ones_say_so() {
+    let Some(text) = beside("data/providers.json") else { return };
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let list = list["providers"].as_array().unwrap();
+    assert!(list.len() >= 42, "{}", list.len());
+    for one in list {
+        let id = one["id"].as_str().unwrap();
+        let aliases =
+            one["aliases"].as_array().unwrap().iter().map(|alias| alias.as_str().unwrap());
+        for name in aliases.chain([id]) {
+            let found = registry::provider(name);
+            if one["deferred_in_seed"] == true {
+                let is_it = matches!(found, Err(ResolveError::NotSupportedYet { id: own, .. }) if own == id);
+                assert!(is_it, "{name}: {found:?}");
+            } else {
+                let own = found.unwrap_or_else(|error| panic!("{name}: {error}")).id;
+                assert!(own == id || registry::provider(id).unwrap().id == own, "{name}: {own}");
+            }
         }
     }
 }

@@ -59,7 +59,10 @@ pub(crate) fn encode(
     let mut tools = tools(endpoint, request)?;
     let Conversation { mut system, mut messages, marks } =
         conversation::conversation(endpoint, request)?;
-    let wishes = Wishes::read(endpoint, request)?;
+    let mut wishes = Wishes::read(endpoint, request)?;
+    if conversation::is_thoughtless(&messages) {
+        wishes.think_no_longer();
+    }
     // The caller's own marks come first: more than the family takes would be refused.
     let mut left = MARKS_MAX.saturating_sub(marks);
     let mut mark = |place: Option<&mut Option<Mark>>| {

@@ -256,7 +256,7 @@ pub(super) const PROVIDERS: [Provider; 35] = [
     },
     Provider {
         id: "opencode-go",
-        aliases: &[],
+        aliases: &["go"],
         family: Family::OpenaiChat,
         base_url: Some("https://opencode.ai/zen/go/v1"),
         base_url_env: Some("OPENCODE_GO_BASE_URL"),

@@ -123,6 +123,16 @@ pub(super) fn conversation(
     Ok(writer.out)
 }
 
+/// Whether calls are being answered that were made without a thought of this model, as those of another model are.
+pub(super) fn is_thoughtless(messages: &[Wire]) -> bool {
+    let is_call = |content: &Content| matches!(content, Content::Ours(block) if block.id.is_some());
+    let last = messages.iter().rev().find(|message| message.role == "assistant");
+    last.is_some_and(|message| {
+        message.content.iter().any(is_call)
+            && matches!(message.content.first(), Some(Content::Ours(_)))
+    })
+}
+
 struct Writer {
     /// Whose reasoning may go back.
     seal: Seal,

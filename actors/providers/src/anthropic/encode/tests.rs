@@ -394,3 +394,18 @@ fn a_json_answer_is_asked_for_by_a_closed_schema() {
     }
     assert!(wishes(&json!({ "response_format": { "type": "text" } })).is_ok());
 }
+
+#[test]
+fn a_budget_for_thinking_waits_while_calls_of_another_model_are_answered() {
+    let with = |parts: Vec<Part>| {
+        let mut given =
+            request(&[user("a"), assistant(parts), Message::tool_result("x", "r".into())]);
+        given.params.extra =
+            Json::from_bytes(br#"{"thinking":{"type":"enabled","budget_tokens":1024}}"#);
+        wire(&given)["thinking"].clone()
+    };
+    let budget = json!({ "type": "enabled", "budget_tokens": 1024 });
+    assert_eq!(with(vec![thought("{}", "m"), call("x", "{}")]), budget);
+    assert_eq!(with(vec![thought("{}", "other"), call("x", "{}")]), Value::Null);
+    assert_eq!(wishes(&json!({ "thinking": budget })).unwrap()["thinking"], budget);
+}

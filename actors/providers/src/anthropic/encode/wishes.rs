@@ -109,6 +109,17 @@ impl Wishes {
         Ok(())
     }
 
+    /// Thinking with a budget demands that the turn whose calls are being answered began with a thought; where it can
+    /// not go back, the family refuses the request, and does not without the budget.
+    pub(super) fn think_no_longer(&mut self) {
+        let thinking = self.own("thinking");
+        if thinking
+            .is_some_and(|thinking| thinking.get("type").is_some_and(|kind| kind == "enabled"))
+        {
+            self.fields.remove("thinking");
+        }
+    }
+
     fn is_thinking(&self) -> bool {
         let thinking = self.own("thinking");
         let kind = thinking.as_ref().and_then(|thinking| thinking.get("type")?.as_str());
