@@ -13,6 +13,7 @@ mod hosts;
 mod kill_loop;
 mod leases;
 mod live_across;
+mod messages;
 mod nats_deploy;
 mod nats_servers;
 mod node_story;

@@ -41,6 +41,9 @@ pub struct ToolResult {
     pub call: String,
     /// Text, or JSON as text.
     pub content: String,
+    /// Whether its caller says that the tool failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_error: bool,
 }
 
 /// One part of a message.
@@ -123,7 +126,7 @@ impl Message {
     /// The answer to a tool call.
     #[must_use]
     pub fn tool_result(call: &str, content: String) -> Self {
-        let result = ToolResult { call: call.to_owned(), content };
+        let result = ToolResult { call: call.to_owned(), content, is_error: false };
         Self { role: Role::Tool, name: None, parts: vec![Part::ToolResult(result)] }
     }
 
@@ -292,6 +295,19 @@ mod tests {
             let made = Message::tool_result("call_1", content.to_owned()).body();
             assert_eq!(Message::tool_result_body("call_1", content), made);
         }
+    }
+
+    #[test]
+    fn a_result_says_that_the_tool_failed_and_an_older_one_reads_as_one_that_did_not() {
+        let result = ToolResult { call: "c".into(), content: "no".into(), is_error: true };
+        let parts = vec![Part::ToolResult(result)];
+        let message = Message { role: Role::Tool, name: None, parts };
+        let text = r#"{"role":"tool","parts":[{"type":"tool_result","call":"c","content":"no","is_error":true}]}"#;
+        assert_eq!(message.body().json().as_str(), text);
+        assert_eq!(message.body().message(), Ok(message));
+        let older = Message::tool_result("c", "yes".into());
+        assert!(!older.body().json().as_str().contains("is_error"));
+        assert_eq!(older.body().message(), Ok(older));
     }
 
     #[test]

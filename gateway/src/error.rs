@@ -4,12 +4,15 @@
 //! the request's id: a path, a statement or a provider's key in an answer would be a leak.
 
 mod code;
+mod envelope;
 mod exit;
 mod map;
 
 pub use code::{Code, Repeat};
+pub use envelope::{Plane, on_plane};
 pub use exit::Exit;
 
+use self::envelope::Sent;
 use crate::auth::AuthError;
 use crate::telemetry;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -29,34 +32,6 @@ const MESSAGE_CHARS_MAX: usize = 2_000;
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 const RUN_ID: HeaderName = HeaderName::from_static("x-piton-run-id");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
-
-/// In whose envelope an error goes out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plane {
-    /// What clients of a model's API expect.
-    Model,
-    /// Ours.
-    Run,
-}
-
-impl Plane {
-    /// The plane of a path.
-    #[must_use]
-    pub fn of(path: &str) -> Self {
-        const MODEL: [&str; 5] = [
-            "/v1/chat/completions",
-            "/v1/models",
-            "/v1/responses",
-            "/v1/messages",
-            "/v1/embeddings",
-        ];
-        let path = path.strip_prefix("/api").unwrap_or(path);
-        let below = |route: &str| {
-            path.strip_prefix(route).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        if MODEL.iter().any(|route| below(route)) { Self::Model } else { Self::Run }
-    }
-}
 
 /// One attempt at a provider, as a caller may see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -167,6 +142,12 @@ impl ApiError {
         self.class.and_then(map::words).unwrap_or((self.code.kind(), self.code.name()))
     }
 
+    /// The class of the model call that failed, if one did.
+    #[must_use]
+    pub const fn failed(&self) -> Option<Class> {
+        self.class
+    }
+
     /// Why, for the log only.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -202,7 +183,7 @@ impl ApiError {
         let status = self.status();
         let headers = self.headers();
         let sent = Sent::of(&self);
-        let body = sent.body(plane);
+        let body = sent.body(plane, None);
         let mut response = (status, headers, body).into_response();
         response.extensions_mut().insert(sent);
         response
@@ -211,7 +192,7 @@ impl ApiError {
     /// The body alone, for a stream whose status has already gone out.
     #[must_use]
     pub fn body(&self, plane: Plane) -> String {
-        Sent::of(self).body(plane)
+        Sent::of(self).body(plane, None)
     }
 
     fn log(&self) {
@@ -248,83 +229,10 @@ impl ApiError {
     }
 }
 
-/// An error of the run plane; a layer of the model plane takes its words and puts them into its own envelope.
+/// An error of the run plane; the guard takes its words and puts them into the envelope of the plane that was asked.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         self.respond(Plane::Run)
-    }
-}
-
-/// Puts an error into the model plane's envelope; any other answer passes unchanged. For `axum::middleware::map_response`.
-pub async fn on_model_plane(response: Response) -> Response {
-    let Some(sent) = response.extensions().get::<Sent>() else { return response };
-    let body = sent.body(Plane::Model);
-    let (mut parts, _) = response.into_parts();
-    // The other body's length.
-    parts.headers.remove(header::CONTENT_LENGTH);
-    (parts, body).into_response()
-}
-
-/// What the caller sees of an error. Goes with the response, so that another envelope can be put round it.
-#[derive(Debug, Clone)]
-struct Sent {
-    code: Code,
-    words: (&'static str, &'static str),
-    message: String,
-    param: Option<String>,
-    attempts: Vec<Attempt>,
-}
-
-impl Sent {
-    fn of(error: &ApiError) -> Self {
-        Self {
-            code: error.code,
-            words: error.words(),
-            message: error.message.clone(),
-            param: error.param.clone(),
-            attempts: error.attempts.clone(),
-        }
-    }
-
-    fn body(&self, plane: Plane) -> String {
-        #[derive(Serialize)]
-        struct Model<'a> {
-            message: &'a str,
-            r#type: &'static str,
-            param: Option<&'a str>,
-            code: &'static str,
-            #[serde(skip_serializing_if = "<[_]>::is_empty")]
-            attempts: &'a [Attempt],
-        }
-        #[derive(Serialize)]
-        struct Run<'a> {
-            code: &'static str,
-            message: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            param: Option<&'a str>,
-            runbook: String,
-            #[serde(skip_serializing_if = "<[_]>::is_empty")]
-            attempts: &'a [Attempt],
-        }
-        #[derive(Serialize)]
-        struct Envelope<T> {
-            error: T,
-        }
-        let Self { code, words: (kind, word), message, param, attempts } = self;
-        let (param, code) = (param.as_deref(), *code);
-        let body = match plane {
-            Plane::Model => {
-                let error = Model { message, r#type: kind, param, code: word, attempts };
-                serde_json::to_string(&Envelope { error })
-            }
-            Plane::Run => {
-                let error =
-                    Run { code: code.name(), message, param, runbook: code.runbook(), attempts };
-                serde_json::to_string(&Envelope { error })
-            }
-        };
-        // Strings and numbers always serialise.
-        body.unwrap_or_default()
     }
 }
 
@@ -387,18 +295,34 @@ mod tests {
             "runbook": "deploy/runbooks/errors.md#invalid_model",
         }});
         assert_eq!(body(run).await, expected);
-        let model = on_model_plane(error().into_response()).await;
+        let model = on_plane(error().into_response(), Plane::Model, None);
         assert_eq!(model.status(), StatusCode::BAD_REQUEST);
         assert_eq!(header(&model, "content-type").as_deref(), Some("application/json"));
         let expected = json!({"error": {
             "message": "no", "type": "invalid_request_error", "param": "model", "code": "invalid_model",
         }});
         assert_eq!(body(model).await, expected);
+        let messages = on_plane(error().into_response(), Plane::Messages, Some("req_1"));
+        assert_eq!(messages.status(), StatusCode::BAD_REQUEST);
+        let expected = json!({"type": "error", "request_id": "req_1", "error": {
+            "type": "invalid_request_error", "message": "no", "code": "invalid_model",
+        }});
+        assert_eq!(body(messages).await, expected);
+    }
+
+    #[tokio::test]
+    async fn an_overloaded_provider_has_the_number_of_the_api_that_was_asked() {
+        let error = || ApiError::of_class(Class::Overloaded, "busy").into_response();
+        assert_eq!(on_plane(error(), Plane::Model, None).status(), 503);
+        let messages = on_plane(error(), Plane::Messages, None);
+        assert_eq!(messages.status(), 529);
+        assert_eq!(body(messages).await["error"]["type"], "overloaded_error");
     }
 
     #[tokio::test]
     async fn what_is_no_error_passes_the_model_plane_unchanged() {
-        let response = on_model_plane((StatusCode::IM_A_TEAPOT, "short").into_response()).await;
+        let response = (StatusCode::IM_A_TEAPOT, "short").into_response();
+        let response = on_plane(response, Plane::Messages, None);
         assert_eq!(response.status(), StatusCode::IM_A_TEAPOT);
         assert_eq!(axum::body::to_bytes(response.into_body(), 10).await.unwrap(), "short");
     }
@@ -461,6 +385,9 @@ mod tests {
             ["/v1/models", "/v1/models/openai/gpt", "/v1/chat/completions", "/api/v1/models"]
         {
             assert_eq!(Plane::of(path), Plane::Model, "{path}");
+        }
+        for path in ["/v1/messages", "/v1/messages/count_tokens", "/api/v1/messages"] {
+            assert_eq!(Plane::of(path), Plane::Messages, "{path}");
         }
         for path in ["/v1/runs", "/v1/modelship", "/health", "/"] {
             assert_eq!(Plane::of(path), Plane::Run, "{path}");

@@ -5,11 +5,13 @@ pub mod harness;
 pub mod health;
 pub mod journal;
 pub mod keys;
+pub mod messages;
 pub mod models;
 pub mod nodes;
 pub mod runs;
 pub mod sessions;
 pub mod spec;
+pub mod turn;
 
 use crate::app::App;
 use axum::Router;
@@ -22,6 +24,7 @@ pub fn routes() -> Router<App> {
         .merge(health::routes())
         .merge(journal::routes())
         .merge(keys::routes())
+        .merge(messages::routes())
         .merge(models::routes())
         .merge(nodes::routes())
         .merge(runs::routes())

@@ -16,7 +16,7 @@ pub(crate) use offered::{Offered, history_name, offered};
 pub(crate) use schema::{closed, wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-pub(crate) use turn::{Said, Turn, turns};
+pub(crate) use turn::{Said, Turn, turns, unmarked};
 
 /// The fields of a body by name: sorted, so that equal requests give equal bytes.
 pub(crate) type Fields = BTreeMap<String, Box<RawValue>>;

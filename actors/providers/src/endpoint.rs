@@ -113,6 +113,8 @@ pub struct Quirks {
     pub reasoning: Reasoning,
     /// Whether the caller's temperature is sent.
     pub temperature: Temperature,
+    /// Whether the caller's `thinking` is sent.
+    pub thinking: Thinking,
     /// Which parts a user's message may have.
     pub parts: Parts,
     /// Whether a cache key is sent.
@@ -132,6 +134,7 @@ impl Quirks {
         tools_max: None,
         reasoning: Reasoning::Dropped,
         temperature: Temperature::Sent,
+        thinking: Thinking::Sent,
         parts: Parts::All,
         cache_key: CacheKey::Omitted,
         auth: Auth::Usual,
@@ -164,6 +167,15 @@ pub enum Temperature {
     /// As the caller says.
     Sent,
     /// Never: the server sets it and refuses another.
+    Omitted,
+}
+
+/// Whether the caller's `thinking` is sent, a word of Anthropic's that some compatibles took over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Thinking {
+    /// As the caller says; those that do not know it read past it.
+    Sent,
+    /// Never: the server refuses what it does not know.
     Omitted,
 }
 

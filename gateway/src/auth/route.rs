@@ -36,6 +36,8 @@ const fn open(path: &'static str) -> Row {
 /// Every route that is served, in the order of the documentation.
 pub static ROUTES: &[Row] = &[
     row(Method::POST, "/v1/chat/completions", Right::ChatWrite),
+    row(Method::POST, "/v1/messages", Right::ChatWrite),
+    row(Method::POST, "/v1/messages/count_tokens", Right::ModelRead),
     row(Method::GET, "/v1/models", Right::ModelRead),
     row(Method::GET, "/v1/models/{*model}", Right::ModelRead),
     row(Method::POST, "/v1/runs", Right::RunStart),

@@ -2,7 +2,7 @@
 
 use super::HELP;
 use super::fault::{Fault, STRIKES};
-use crate::front::chat::Asked;
+use crate::front::asked::Asked;
 use events::message::{Message, Part, Role};
 use serde::Deserialize;
 use serde_json::json;
@@ -232,7 +232,7 @@ mod tests {
         for (key, value) in fields.as_object().unwrap() {
             body[key] = value.clone();
         }
-        turn(&chat::parse(body.to_string().as_bytes()).unwrap())
+        turn(&chat::parse(body.to_string().as_bytes()).unwrap().asked)
     }
 
     fn user(text: &str) -> Value {

@@ -6,10 +6,13 @@
 use super::MODELS;
 use super::fault::{Fault, STRIKES, Schedule};
 use super::script::{self, Call, Turn};
-use crate::front::chat::answer::{self, Finish, Head};
+use crate::front::asked::Asked;
+use crate::front::bad_request::BadRequest;
+use crate::front::chat::answer::{self, Head};
 use crate::front::chat::frames::Frames;
 use crate::front::chat::problem::Problem;
-use crate::front::chat::{self, Asked, BadRequest, Stream};
+use crate::front::chat::{self, Stream};
+use crate::front::finish::Finish;
 use crate::stream::sse;
 use axum::Router;
 use axum::body::Body;
@@ -107,15 +110,15 @@ async fn completions(
             &message,
         ));
     };
-    let asked = match chat::parse(&body) {
-        Ok(asked) => asked,
+    let chat::Request { asked, stream } = match chat::parse(&body) {
+        Ok(request) => request,
         Err(fault) => return bad_request(&fault),
     };
     if !MODELS.contains(&asked.model.as_str()) {
         return no_such_model(&asked.model);
     }
     let digest = events::id::digest(&[b"piton/demo", &body]);
-    let mut response = act(&shared.schedule, &asked, digest, permit);
+    let mut response = act(&shared.schedule, (&asked, stream), digest, permit);
     if let Ok(id) = HeaderValue::try_from(format!("req_{digest:032x}")) {
         response.headers_mut().insert("x-request-id", id);
     }
@@ -123,8 +126,13 @@ async fn completions(
 }
 
 /// Does what the script says next.
-fn act(schedule: &Schedule, asked: &Asked, digest: u128, permit: OwnedSemaphorePermit) -> Response {
-    let reply = |answer: Answer| Reply { asked, digest, answer }.respond(permit);
+fn act(
+    schedule: &Schedule,
+    (asked, stream): (&Asked, Stream),
+    digest: u128,
+    permit: OwnedSemaphorePermit,
+) -> Response {
+    let reply = |answer: Answer| Reply { asked, stream, digest, answer }.respond(permit);
     match script::turn(asked) {
         Turn::Say(text) => reply(Answer::saying(&text, asked)),
         Turn::SaySlowly(text) => reply(Answer { pace: PACE, ..Answer::saying(&text, asked) }),
@@ -274,6 +282,7 @@ impl Beat {
 /// An answer to one request.
 struct Reply<'a> {
     asked: &'a Asked,
+    stream: Stream,
     digest: u128,
     answer: Answer,
 }
@@ -285,7 +294,7 @@ impl Reply<'_> {
             created: CREATED,
             model: self.asked.model.clone(),
         };
-        let (beats, media) = match self.asked.stream {
+        let (beats, media) = match self.stream {
             Stream::Whole => (self.whole(&head), "application/json"),
             Stream::Events { usage } => {
                 (self.streamed(Frames::new(&head, usage)), sse::CONTENT_TYPE)

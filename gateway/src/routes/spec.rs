@@ -1,4 +1,4 @@
-//! What both doors freeze into a run: the route with its prices, the bounds, the logic number.
+//! What every door freezes into a run: the route with its prices, the bounds, the logic number.
 
 use crate::app::App;
 use crate::error::{ApiError, Code};

@@ -18,6 +18,8 @@ use tracing::{Instrument, info_span};
 const SWALLOW_BYTES_MAX: usize = 64 << 20;
 const SWALLOW_MAX: Duration = Duration::from_secs(5);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Where Anthropic's clients look for it.
+const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// Characters of a request id that a client sends; a longer one is replaced by ours.
 const REQUEST_ID_MAX: usize = 128;
 
@@ -47,13 +49,14 @@ pub(super) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         }
     };
     let mut response = answer.instrument(span).await;
-    if plane == Plane::Model {
-        response = crate::error::on_model_plane(response).await;
-    }
+    response = crate::error::on_plane(response, plane, id.to_str().ok());
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         metric::refused(metric::Limit::Body);
     }
     metric::answered(method, pattern, response.status().as_u16(), started.elapsed());
+    if plane == Plane::Messages {
+        response.headers_mut().insert(ANTHROPIC_REQUEST_ID, id.clone());
+    }
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

@@ -88,6 +88,12 @@ pub fn write_line(out: &mut BytesMut, line: impl FnOnce(&mut BytesMut)) {
     out.put_slice(b"\n\n");
 }
 
+/// Writes one event of a kind and a single data line, as [`write_line`] does; the kind is a word of ours.
+pub fn write_named(out: &mut BytesMut, event: &'static str, line: impl FnOnce(&mut BytesMut)) {
+    put_line(out, "event", event);
+    write_line(out, line);
+}
+
 /// A comment, which readers skip: shows a proxy and a client that the other end lives.
 #[must_use]
 pub const fn keep_alive() -> Bytes {
@@ -164,6 +170,8 @@ mod tests {
         let mut out = BytesMut::from(keep_alive().as_ref());
         write_retry(&mut out, Duration::from_secs(2));
         write_line(&mut out, |out| out.put_slice(b"[DONE]"));
-        assert_eq!(&out[..], b": keep-alive\n\nretry: 2000\n\ndata: [DONE]\n\n");
+        write_named(&mut out, "ping", |out| out.put_slice(b"{}"));
+        let expected = b": keep-alive\n\nretry: 2000\n\ndata: [DONE]\n\nevent: ping\ndata: {}\n\n";
+        assert_eq!(&out[..], expected);
     }
 }

@@ -7,6 +7,7 @@ use super::EncodeError;
 use events::message::{Message, Part, Role, ToolResult};
 use events::prompt::Request;
 use events::run::ledger::UNKNOWN_RESULT;
+use serde::Serialize;
 
 /// Something that is said.
 #[derive(Debug)]
@@ -119,7 +120,7 @@ impl Turns {
     /// Answers what is still open.
     fn close(&mut self, position: usize) {
         for call in std::mem::take(&mut self.open) {
-            let result = ToolResult { call, content: UNKNOWN_RESULT.to_owned() };
+            let result = ToolResult { call, content: UNKNOWN_RESULT.to_owned(), is_error: false };
             self.out.push(Turn { position, name: None, said: Said::Result(result) });
         }
     }
@@ -138,4 +139,22 @@ fn system(position: usize, parts: Vec<Part>) -> Result<Vec<String>, EncodeError>
         }
     };
     parts.into_iter().map(text).collect()
+}
+
+/// The call that a result answers, and its text for a wire without a mark for failures: a model that is not told takes
+/// the words for a result. Our own tools say it in this form.
+pub(crate) fn unmarked(result: ToolResult) -> (String, String) {
+    #[derive(Serialize)]
+    struct Failed {
+        status: &'static str,
+        error: &'static str,
+        message: String,
+    }
+    let ToolResult { call, content, is_error } = result;
+    if !is_error {
+        return (call, content);
+    }
+    let failed = Failed { status: "error", error: "tool_failed", message: content };
+    // Strings only; serialising them can not fail.
+    (call, serde_json::to_string(&failed).unwrap_or_default())
 }

@@ -6,7 +6,7 @@
 mod conversation;
 
 use crate::encode::{EncodeError, Fields, Offered, offered, wishes};
-use crate::endpoint::{CacheKey, Endpoint, OutputMax, Quirks, Temperature};
+use crate::endpoint::{CacheKey, Endpoint, OutputMax, Quirks, Temperature, Thinking};
 use crate::family::Mode;
 use events::message::{Body, Role};
 use events::prompt::Request;
@@ -93,12 +93,14 @@ fn extra(request: &Request, quirks: &Quirks, tools: &[Tool]) -> Result<Fields, E
     let mut fields = wishes(request.params.extra.as_bytes())?;
     let bounded = request.params.output_max.is_some();
     let temperature = quirks.temperature == Temperature::Omitted;
+    let thinking = quirks.thinking == Thinking::Omitted;
     fields.retain(|name, _| {
         let name = name.as_str();
         !(OURS.contains(&name)
             || (bounded && OUTPUT_MAX.contains(&name))
             || (tools.is_empty() && WITH_TOOLS.contains(&name))
-            || (temperature && name == "temperature"))
+            || (temperature && name == "temperature")
+            || (thinking && name == "thinking"))
     });
     if quirks.cache_key == CacheKey::Sent && !fields.contains_key("prompt_cache_key") {
         fields.insert("prompt_cache_key".to_owned(), to_raw_value(&cache_key(request))?);

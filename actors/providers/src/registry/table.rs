@@ -2,13 +2,16 @@
 //! read on 2026-11-30; no address was called. A wrong one costs a call; a key never stands here.
 
 use super::{KeyNeed, Provider};
-use crate::endpoint::{Auth, CacheKey, Dialect, OutputMax, Parts, Quirks, Reasoning, Temperature};
+use crate::endpoint::{
+    Auth, CacheKey, Dialect, OutputMax, Parts, Quirks, Reasoning, Temperature, Thinking,
+};
 use crate::family::Family;
 
 const OPENAI: Quirks = Quirks {
     output_max: OutputMax::MaxCompletionTokens,
     tools_max: Some(128),
     cache_key: CacheKey::Sent,
+    thinking: Thinking::Omitted,
     ..Quirks::STANDARD
 };
 /// A ChatGPT subscription. Its key is an access token, which is given by hand: there is no login yet.

@@ -2,6 +2,7 @@
 //!
 //! What is not known is left out or null, never zero: a client that adds up zeros believes its bill.
 
+use crate::front::finish::Finish;
 use bytes::Bytes;
 use events::id::RunId;
 use events::message::{Message, Part};
@@ -29,29 +30,13 @@ impl Head {
     }
 }
 
-/// Why the model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finish {
-    /// It had said all, or met a stop sequence.
-    Stop,
-    /// It reached the most output allowed; the answer is incomplete.
-    Length,
-    /// It waits for the results of its calls.
-    ToolCalls,
-    /// The provider's filter cut it off.
-    ContentFilter,
-}
-
-impl Finish {
-    /// Its word on this wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Length => "length",
-            Self::ToolCalls => "tool_calls",
-            Self::ContentFilter => "content_filter",
-        }
+/// The word of this API for how an answer ended.
+pub(super) const fn word(finish: Finish) -> &'static str {
+    match finish {
+        Finish::Stop => "stop",
+        Finish::Length => "length",
+        Finish::ToolCalls => "tool_calls",
+        Finish::ContentFilter => "content_filter",
     }
 }
 
@@ -67,7 +52,7 @@ pub fn whole(head: &Head, message: &Message, finish: Finish, usage: &Usage) -> B
             index: 0,
             message: Said::of(message),
             logprobs: (),
-            finish_reason: finish.name(),
+            finish_reason: word(finish),
         }],
         usage: UsageWire::of(usage),
     };

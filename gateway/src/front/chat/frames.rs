@@ -4,16 +4,17 @@
 //! honest end, which takes the writer with it: [`Frames::finish`], or [`Frames::fail`], after which no `[DONE]` comes.
 
 use super::UsageChunk;
-use super::answer::{Finish, Head, UsageWire};
+use super::answer::{Head, UsageWire, word};
 use super::problem::Problem;
+use crate::front::blocks::pieces;
+use crate::front::finish::Finish;
 use crate::stream::sse;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use events::message::{Message, Part};
 use events::usage::Usage;
+use providers::Delta;
 use serde::Serialize;
 
-/// Bytes of text in one frame: 32 KiB. Longer text goes out as several, because a reader holds a whole frame.
-const DELTA_BYTES_MAX: usize = 32 * 1024;
 /// Bytes set aside at a time for frames: 8 KiB, some thirty deltas, so that most frames allocate nothing.
 const BUFFER_BYTES: usize = 8 * 1024;
 
@@ -97,6 +98,18 @@ impl Frames {
         self.take()
     }
 
+    /// A piece as it comes.
+    pub fn piece(&mut self, piece: &Delta) -> Bytes {
+        match piece {
+            Delta::Text(text) => self.text(text),
+            Delta::Refusal(text) => self.refusal(text),
+            // This API has no place for it.
+            Delta::Reasoning(_) => Bytes::new(),
+            Delta::ToolCallStarted { index, id, name } => self.call(*index, id, name),
+            Delta::ToolCallArguments { index, fragment } => self.arguments(*index, fragment),
+        }
+    }
+
     /// All that a finished message says, for an answer whose deltas nobody saw.
     pub fn said(&mut self, message: &Message) -> Bytes {
         let mut all = BytesMut::new();
@@ -128,7 +141,7 @@ impl Frames {
             out.put_slice(
                 b",\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":",
             );
-            put_json(out, finish.name());
+            put_json(out, word(finish));
             out.put_slice(b"}]");
             out.put_slice(end);
         });
@@ -157,12 +170,8 @@ impl Frames {
     }
 
     fn pieces(&mut self, text: &str, fields: impl Fn(&mut BytesMut, &str)) {
-        let mut rest = text;
-        while !rest.is_empty() {
-            let cut = rest.floor_char_boundary(DELTA_BYTES_MAX);
-            let (piece, tail) = rest.split_at_checked(cut).unwrap_or((rest, ""));
+        for piece in pieces(text) {
             self.delta(|out| fields(out, piece));
-            rest = tail;
         }
     }
 
@@ -193,7 +202,6 @@ mod tests {
     use super::*;
     use events::message::{Role, ToolCall};
     use events::quantity::Tokens;
-    use serde_json::Value;
 
     fn frames(usage: UsageChunk) -> Frames {
         let head = Head {
@@ -261,21 +269,5 @@ mod tests {
         let mut one = frames(UsageChunk::Unwanted);
         let deltas = [one.text("a"), one.call(0, "c", "n"), one.arguments(0, "{}")];
         assert_eq!(text(&deltas), text(&[frames(UsageChunk::Unwanted).said(&message)]));
-    }
-
-    #[test]
-    fn long_text_goes_out_in_frames_of_whole_characters() {
-        let long = "é".repeat(DELTA_BYTES_MAX / 2 + 1) + "x";
-        let sent = text(&[frames(UsageChunk::Unwanted).text(&long)]);
-        let pieces: Vec<String> = sent
-            .split_terminator("\n\n")
-            .map(|frame| {
-                let chunk: Value =
-                    serde_json::from_str(frame.strip_prefix("data: ").unwrap()).unwrap();
-                chunk["choices"][0]["delta"]["content"].as_str().unwrap().to_owned()
-            })
-            .collect();
-        assert_eq!((pieces.len(), pieces.concat()), (2, long));
-        assert!(pieces.iter().all(|piece| piece.len() <= DELTA_BYTES_MAX));
     }
 }

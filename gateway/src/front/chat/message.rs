@@ -3,45 +3,34 @@
 //! Parts of unknown types are kept as they came, except those that spell a type of the neutral model: stored, they
 //! would read back as one, and a client could forge a tool's result or a sealed reasoning.
 
-use super::MESSAGES_MAX;
-use super::problem::BadRequest;
-use super::raw::{Node, Object, Sort, quoted};
+use crate::front::asked::some_messages;
+use crate::front::bad_request::BadRequest;
+use crate::front::image;
+use crate::front::pairing::Called;
+use crate::front::tree::{Node, Object, Sort, quoted};
 use events::message::{Message, Part, Role, ToolCall, ToolResult};
-use std::collections::HashSet;
 
 /// Calls of one message: 256. Providers make up to 128; each is compared with the others.
 const CALLS_MAX: usize = 256;
 /// Types of the neutral model that are none of this API.
 const NEUTRAL: [&str; 4] = ["image", "tool_call", "tool_result", "reasoning"];
-/// What an image may be addressed by. Anything else could make a local server read its own disk.
-const IMAGE_SCHEMES: [&str; 3] = ["https://", "http://", "data:"];
 
 const ROLES: &str = "use system, developer, user, assistant or tool";
 const TEXT_PART: &str = "send {\"type\": \"text\", \"text\": …}";
 
 /// The messages in order, at least one.
 pub(super) fn messages(node: &Node<'_, '_>) -> Result<Vec<Message>, BadRequest> {
-    let list = node.list()?;
-    if list.len() == 0 {
-        return Err(node.refuse("must not be empty", "send at least one message"));
-    }
-    if list.len() > MESSAGES_MAX {
-        let rule = format!("has {} messages and the most is {MESSAGES_MAX}", list.len());
-        return Err(node.refuse(rule, "summarise the oldest ones"));
-    }
-    let messages: Vec<Message> =
-        list.iter().map(|item| message(&item)).collect::<Result<_, _>>()?;
-    let mut called: HashSet<&str> = HashSet::new();
-    for (item, message) in list.iter().zip(&messages) {
-        for result in message.results() {
-            if !called.contains(result.call.as_str()) {
-                let rule =
-                    format!("answers {}, which no earlier message calls", quoted(&result.call));
-                let mend = "send the assistant message with its tool_calls before it";
-                return Err(item.refuse(rule, mend));
-            }
-        }
-        called.extend(message.calls().map(|call| call.id.as_str()));
+    some_messages(node)?;
+    let mut called = Called::default();
+    let mut messages = Vec::new();
+    for item in node.list()?.iter() {
+        let message = message(&item)?;
+        called.admit(
+            &item,
+            &message,
+            "send the assistant message with its tool_calls before it",
+        )?;
+        messages.push(message);
     }
     Ok(messages)
 }
@@ -145,7 +134,7 @@ fn tool(object: &Object<'_, '_>) -> Result<Message, BadRequest> {
     } else {
         content.text()?
     };
-    let result = ToolResult { call, content: text };
+    let result = ToolResult { call, content: text, is_error: false };
     Ok(Message { role: Role::Tool, name: None, parts: vec![Part::ToolResult(result)] })
 }
 
@@ -181,7 +170,7 @@ fn part(role: Role, node: &Node<'_, '_>, out: &mut Vec<Part>) -> Result<(), BadR
     let kind = object.need("type", TEXT_PART)?;
     match kind.word()? {
         "text" => push_text(out, object.need("text", TEXT_PART)?.text()?),
-        "image_url" => out.push(image(&object)?),
+        "image_url" => out.push(picture(&object)?),
         "refusal" if role == Role::Assistant => {
             let text = object.need("refusal", "send the words of the refusal")?.text()?;
             out.push(Part::Refusal { text });
@@ -198,18 +187,10 @@ fn part(role: Role, node: &Node<'_, '_>, out: &mut Vec<Part>) -> Result<(), BadR
     Ok(())
 }
 
-fn image(object: &Object<'_, '_>) -> Result<Part, BadRequest> {
+fn picture(object: &Object<'_, '_>) -> Result<Part, BadRequest> {
     let shape = "send {\"type\": \"image_url\", \"image_url\": {\"url\": …}}";
     let image = object.need("image_url", shape)?.object()?;
-    let address = image.need("url", shape)?;
-    let url = address.text()?;
-    let is_one = |scheme: &str| {
-        url.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme))
-    };
-    if !IMAGE_SCHEMES.iter().any(|scheme| is_one(scheme)) {
-        let rule = format!("is {}, which is neither an https: nor a data: address", quoted(&url));
-        return Err(address.refuse(rule, "put the image on a server, or into a data: address"));
-    }
+    let url = image::address(&image.need("url", shape)?)?;
     let detail = image.get("detail").map(|node| node.text()).transpose()?;
     Ok(Part::Image { url, detail })
 }

@@ -1,9 +1,11 @@
 //! What a request may look like, what comes of it, and what is refused with which words.
 
 use super::*;
-use events::message::{Part, Role, ToolCall};
+use events::message::{Message, Part, Role, ToolCall};
+use events::prompt::Catalogue;
 use events::quantity::Tokens;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// A request with these fields besides a model and one message.
 fn with(fields: Value) -> Value {
@@ -15,7 +17,7 @@ fn with(fields: Value) -> Value {
 }
 
 fn asked(body: &Value) -> Asked {
-    parse(body.to_string().as_bytes()).unwrap()
+    parse(body.to_string().as_bytes()).unwrap().asked
 }
 
 fn said(message: Value) -> Message {
@@ -41,7 +43,6 @@ fn the_least_request_is_a_model_and_a_message() {
         messages: vec![Message::text(Role::User, "hi")],
         tools: Catalogue::default(),
         params: Params { output_max: None, extra: events::json::Json::from_bytes(b"{}") },
-        stream: Stream::Whole,
         metadata: BTreeMap::new(),
     };
     assert_eq!(asked(&with(json!({}))), expected);
@@ -53,7 +54,7 @@ fn the_least_request_is_a_model_and_a_message() {
 
 #[test]
 fn a_stream_has_a_usage_chunk_only_where_it_is_asked_for() {
-    let stream = |fields: Value| asked(&with(fields)).stream;
+    let stream = |fields: Value| parse(with(fields).to_string().as_bytes()).unwrap().stream;
     let events = |usage| Stream::Events { usage };
     assert_eq!(stream(json!({"stream": true})), events(UsageChunk::Unwanted));
     let wanted = json!({"stream": true, "stream_options": {"include_usage": true}});
@@ -287,7 +288,7 @@ fn what_is_not_json_is_a_fault_and_never_a_panic() {
 #[test]
 fn of_two_fields_with_one_name_the_last_counts() {
     let body = r#"{"model":"a","messages":[{"role":"user","content":"x"}],"model":"b"}"#;
-    assert_eq!(parse(body.as_bytes()).unwrap().model, "b");
+    assert_eq!(parse(body.as_bytes()).unwrap().asked.model, "b");
 }
 
 #[test]

@@ -269,8 +269,8 @@ impl Writer {
     }
 
     fn result(&self, result: ToolResult) -> Content {
-        let ToolResult { call, content } = result;
-        let is_failed = FAILED.into_iter().any(|failed| content.starts_with(failed));
+        let ToolResult { call, content, is_error } = result;
+        let is_failed = is_error || FAILED.into_iter().any(|failed| content.starts_with(failed));
         Content::block(Block {
             r#type: "tool_result",
             tool_use_id: Some(self.ids.result(&call)),

@@ -6,7 +6,7 @@ use crate::decode::shredder;
 use crate::endpoint::{Parts, Quirks};
 use crate::family::Family;
 use events::json::Json;
-use events::message::{Message, Part, Role, ToolCall};
+use events::message::{Message, Part, Role, ToolCall, ToolResult};
 use events::prompt::{Catalogue, Params};
 use events::quantity::Tokens;
 use events::run::ledger::UNKNOWN_RESULT;
@@ -168,12 +168,15 @@ fn there_are_never_more_than_four_marks() {
 
 #[test]
 fn turns_of_one_role_are_one_message_and_results_come_first() {
+    let failed = ToolResult { call: "z".into(), content: "no".into(), is_error: true };
+    let failed = Part::ToolResult(failed);
     messages(
         &[
             user("a"),
             user("b"),
-            assistant(vec![call("x", "{}"), call("y", "not json")]),
+            assistant(vec![call("x", "{}"), call("y", "not json"), call("z", "{}")]),
             Message::tool_result("y", r#"{"status":"error","error":"invalid_arguments"}"#.into()),
+            Message { role: Role::Tool, name: None, parts: vec![failed] },
             user("go on"),
         ],
         &json!([
@@ -181,10 +184,12 @@ fn turns_of_one_role_are_one_message_and_results_come_first() {
             { "role": "assistant", "content": [
                 { "type": "tool_use", "id": "x", "name": "f", "input": {} },
                 { "type": "tool_use", "id": "y", "name": "f", "input": {} },
+                { "type": "tool_use", "id": "z", "name": "f", "input": {} },
             ] },
             { "role": "user", "content": [
                 { "type": "tool_result", "tool_use_id": "y", "is_error": true,
                   "content": "{\"status\":\"error\",\"error\":\"invalid_arguments\"}" },
+                { "type": "tool_result", "tool_use_id": "z", "is_error": true, "content": "no" },
                 { "type": "tool_result", "tool_use_id": "x", "is_error": true, "content": UNKNOWN_RESULT },
                 { "type": "text", "text": "go on" },
             ] },

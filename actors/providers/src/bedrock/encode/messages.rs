@@ -72,6 +72,8 @@ struct Use {
 struct Answer {
     tool_use_id: String,
     content: Vec<SystemText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -100,11 +102,12 @@ pub(super) fn messages(
                 let blocks = user(turn.position, parts)?;
                 conversation.say("user", blocks);
             }
-            Said::Result(ToolResult { call, content }) => {
+            Said::Result(ToolResult { call, content, is_error }) => {
                 // An empty text is refused, an empty answer is not.
                 let content = Some(content).filter(|text| !is_blank(text));
                 let content = content.into_iter().map(|text| SystemText { text }).collect();
-                let answer = Answer { tool_use_id: id(call), content };
+                let status = is_error.then_some("error");
+                let answer = Answer { tool_use_id: id(call), content, status };
                 conversation.say("user", vec![Block::ToolResult(answer)]);
             }
             Said::Assistant(parts) => {

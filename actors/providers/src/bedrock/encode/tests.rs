@@ -5,7 +5,7 @@ use crate::class::{Charge, Failure};
 use crate::decode::shredder::endpoint;
 use crate::family::Family;
 use events::json::Json;
-use events::message::{Message, Part, Role, ToolCall};
+use events::message::{Message, Part, Role, ToolCall, ToolResult};
 use events::prompt::{Catalogue, Params};
 use events::quantity::Tokens;
 use events::run::ledger::UNKNOWN_RESULT;
@@ -74,6 +74,15 @@ fn the_bytes_of_a_request_do_not_change() {
         r#"{"toolSpec":{"name":"z","inputSchema":{"json":{"type":"object","properties":{}}}}}]}}"#,
     );
     assert_eq!(text(&given), then);
+}
+
+#[test]
+fn a_tool_that_failed_is_marked() {
+    let result = ToolResult { call: "a".into(), content: "no".into(), is_error: true };
+    let failed = Message { role: Role::Tool, name: None, parts: vec![Part::ToolResult(result)] };
+    let sent = wire(&request(&[user("go"), assistant(vec![call("a", "f", "{}")]), failed]));
+    let then = json!({ "toolResult": { "toolUseId": "a", "content": [{ "text": "no" }], "status": "error" } });
+    assert_eq!(sent["messages"][2]["content"][0], then);
 }
 
 #[test]

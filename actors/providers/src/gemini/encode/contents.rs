@@ -189,7 +189,7 @@ impl Contents<'_> {
         let mut parts = Vec::with_capacity(results.len());
         for (id, name) in std::mem::take(&mut self.calls) {
             let Some(at) = results.iter().position(|result| result.call == id) else { continue };
-            let response = outcome(results.swap_remove(at).content)?;
+            let response = outcome(results.swap_remove(at))?;
             let answer = Response { id, name, response };
             parts.push(Wire { function_response: Some(answer), ..Wire::default() });
         }
@@ -250,14 +250,20 @@ fn object(text: &str) -> Option<Box<RawValue>> {
     raw.get().starts_with('{').then_some(raw)
 }
 
-fn outcome(content: String) -> Result<Box<RawValue>, EncodeError> {
+fn outcome(result: ToolResult) -> Result<Box<RawValue>, EncodeError> {
     #[derive(Serialize)]
-    struct Outcome {
-        result: String,
+    #[serde(rename_all = "lowercase")]
+    enum Outcome {
+        Result(String),
+        Error(String),
+    }
+    let ToolResult { content, is_error, .. } = result;
+    if is_error {
+        return Ok(to_raw_value(&Outcome::Error(content))?);
     }
     Ok(match object(&content) {
         Some(object) => object,
-        None => to_raw_value(&Outcome { result: content })?,
+        None => to_raw_value(&Outcome::Result(content))?,
     })
 }
 

@@ -5,7 +5,7 @@ use crate::class::{Charge, Failure};
 use crate::decode::shredder::endpoint;
 use crate::family::Family;
 use events::json::Json;
-use events::message::{Message, Part, Role, ToolCall};
+use events::message::{Message, Part, Role, ToolCall, ToolResult};
 use events::prompt::{Catalogue, Params};
 use events::quantity::Tokens;
 use events::run::ledger::UNKNOWN_RESULT;
@@ -84,6 +84,16 @@ fn the_bytes_of_a_request_do_not_change() {
 fn a_plain_request_has_no_field_that_nobody_asked_for() {
     let then = json!({ "contents": [{ "role": "user", "parts": [{ "text": "hi" }] }] });
     assert_eq!(wire(&request("gemini-3-pro", &[user("hi")])), then);
+}
+
+#[test]
+fn a_tool_that_failed_says_so() {
+    let result = ToolResult { call: "a".into(), content: "{}".into(), is_error: true };
+    let failed = Message { role: Role::Tool, name: None, parts: vec![Part::ToolResult(result)] };
+    let given = [user("go"), assistant(vec![call("a", "f", "{}")]), failed];
+    let sent = wire(&request("gemini-2.5-flash", &given));
+    let response = &sent["contents"][2]["parts"][0]["functionResponse"]["response"];
+    assert_eq!(response, &json!({ "error": "{}" }));
 }
 
 #[test]

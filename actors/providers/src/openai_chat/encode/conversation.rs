@@ -1,9 +1,9 @@
 //! The messages of a conversation on the wire.
 
 use super::NAME_CHARS_MAX;
-use crate::encode::{EncodeError, Said, Turn, history_name, turns};
+use crate::encode::{EncodeError, Said, Turn, history_name, turns, unmarked};
 use crate::endpoint::{Endpoint, Parts, Reasoning};
-use events::message::{Part, Seal, ToolCall, ToolResult};
+use events::message::{Part, Seal, ToolCall};
 use events::prompt::Request;
 use serde::Serialize;
 use serde_json::Value;
@@ -91,8 +91,9 @@ impl Conversation<'_> {
                 Wire { role: "user", name, content: self.user(position, parts)?, ..Wire::default() }
             }
             Said::Assistant(parts) => self.assistant(name, parts),
-            Said::Result(ToolResult { call, content }) => {
-                let content = Content::Text(content);
+            Said::Result(result) => {
+                let (call, text) = unmarked(result);
+                let content = Content::Text(text);
                 Wire { role: "tool", content, tool_call_id: Some(call), ..Wire::default() }
             }
         })

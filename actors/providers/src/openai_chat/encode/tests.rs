@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::class::{Charge, Class, Failure};
-use crate::endpoint::{Parts, Reasoning};
+use crate::endpoint::{Parts, Reasoning, Thinking};
 use crate::family::Family;
 use events::json::Json;
-use events::message::{Message, Part, Seal, ToolCall};
+use events::message::{Message, Part, Seal, ToolCall, ToolResult};
 use events::prompt::{Catalogue, Params};
 use events::quantity::Tokens;
 use events::run::ledger::UNKNOWN_RESULT;
@@ -99,6 +99,26 @@ fn user_parts_are_sent_as_they_are() {
             { "role": "user", "content": "" },
         ]),
     );
+}
+
+#[test]
+fn a_tool_that_failed_says_so_in_its_words() {
+    let result = ToolResult { call: "a".into(), content: "no \"file\"".into(), is_error: true };
+    let failed = Message { role: Role::Tool, name: None, parts: vec![Part::ToolResult(result)] };
+    let given = request(&[user("go"), assistant(vec![call("a", "f", "{}")]), failed]);
+    let sent = wire(Quirks::STANDARD, &given)["messages"][2].clone();
+    let words = r#"{"status":"error","error":"tool_failed","message":"no \"file\""}"#;
+    let then = json!({ "role": "tool", "content": words, "tool_call_id": "a" });
+    assert_eq!(sent, then);
+}
+
+#[test]
+fn thinking_is_asked_of_those_who_know_the_word() {
+    let mut given = request(&[user("hi")]);
+    given.params.extra = Json::from_bytes(br#"{"thinking":{"type":"adaptive"}}"#);
+    assert!(wire(Quirks::STANDARD, &given).get("thinking").is_some());
+    let strict = Quirks { thinking: Thinking::Omitted, ..Quirks::STANDARD };
+    assert!(wire(strict, &given).get("thinking").is_none());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The conversation on the wire: a list of items, in which each call is followed by its output.
 
 use super::NAME_CHARS_MAX;
-use crate::encode::{CallIds, EncodeError, Said, history_name, turns};
+use crate::encode::{CallIds, EncodeError, Said, history_name, turns, unmarked};
 use crate::endpoint::{Endpoint, Parts};
-use events::message::{Part, Seal, ToolCall, ToolResult};
+use events::message::{Part, Seal, ToolCall};
 use events::prompt::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -93,10 +93,10 @@ pub(super) fn conversation(
                 writer.message("user", content);
             }
             Said::Assistant(parts) => writer.assistant(position, parts)?,
-            Said::Result(ToolResult { call, content }) => {
+            Said::Result(result) => {
+                let (call, output) = unmarked(result);
                 let call_id = writer.ids.result(&call);
-                let output =
-                    Item::Output { r#type: "function_call_output", call_id, output: content };
+                let output = Item::Output { r#type: "function_call_output", call_id, output };
                 writer.out.input.push(output);
             }
         }

@@ -5,6 +5,7 @@
 
 use events::message::{Message, Part, Role};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Characters of either side that a difference shows: 40, from a little before the first that differs.
@@ -87,7 +88,7 @@ const fn word(role: Role) -> &'static str {
 }
 
 /// Compares message by message. What counts: role, text as one piece however it was cut into parts, calls and results
-/// with their ids and exact arguments, images, a name where both sides give one. What does not: empty text, reasoning,
+/// with their ids and arguments, images, a name where both sides give one. What does not: empty text, reasoning,
 /// which clients are never given back, and whether words came as text or as a refusal.
 #[must_use]
 pub fn compare(session: &[Message], sent: &[Message]) -> History {
@@ -137,7 +138,7 @@ fn difference(session: &Message, sent: &Message) -> Option<Difference> {
 enum Said<'a> {
     Text(String),
     Image { url: &'a str, detail: &'a str },
-    Call { id: &'a str, name: &'a str, arguments: &'a str },
+    Call { id: &'a str, name: &'a str, arguments: Cow<'a, str> },
     Result { call: &'a str, content: &'a str },
     Opaque(&'a Value),
 }
@@ -157,7 +158,7 @@ impl<'a> Said<'a> {
                 Part::ToolCall(call) => all.push(Self::Call {
                     id: &call.id,
                     name: &call.name,
-                    arguments: &call.arguments,
+                    arguments: arguments(&call.arguments),
                 }),
                 Part::ToolResult(result) => {
                     all.push(Self::Result { call: &result.call, content: &result.content });
@@ -201,6 +202,18 @@ impl<'a> Said<'a> {
             Self::Opaque(value) => excerpt(&value.to_string(), 0),
         }
     }
+}
+
+/// The arguments in one spelling: a client that parsed them sends back another one, and has edited nothing.
+fn arguments(text: &str) -> Cow<'_, str> {
+    if text.trim().is_empty() {
+        return Cow::Borrowed("{}");
+    }
+    let value: Option<Value> = serde_json::from_str(text).ok();
+    let canonical = value.and_then(|value| serde_json_canonicalizer::to_vec(&value).ok());
+    canonical
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// Both texts from a little before the first character that differs.
@@ -287,6 +300,12 @@ mod tests {
             assistant(vec![words("ab"), call("{}")]),
         );
         same(assistant(vec![call("{}"), words("b")]), assistant(vec![words("b"), call("{}")]));
+        same(
+            assistant(vec![call("{\"a\": 1.0, \"b\": []}")]),
+            assistant(vec![call("{\"b\":[],\"a\":1}")]),
+        );
+        same(assistant(vec![call("")]), assistant(vec![call("{}")]));
+        same(assistant(vec![call("not {json")]), assistant(vec![call("not {json")]));
         let seal = Seal {
             family: "f".into(),
             endpoint: "e".into(),
@@ -309,8 +328,8 @@ mod tests {
         differs(named("ann"), named("bob"), "has the name \"bob\", the session's has \"ann\"");
         differs(
             assistant(vec![call("{\"a\":1}")]),
-            assistant(vec![call("{\"a\": 1}")]),
-            "says a call \"c\" of \"f\" with \"{\\\"a\\\": 1}\", the session's says a call \"c\" of \"f\" with \"{\\\"a\\\":1}\"",
+            assistant(vec![call("{\"a\": 2}")]),
+            "says a call \"c\" of \"f\" with \"{\\\"a\\\":2}\", the session's says a call \"c\" of \"f\" with \"{\\\"a\\\":1}\"",
         );
         differs(
             Message::tool_result("c", "1".into()),

@@ -1,12 +1,11 @@
-//! The answer to a chat completion: whole, or as it comes. A stream ends in one of three honest ways: done,
+//! The answer to a turn: whole, or as it comes. A stream ends in one of three honest ways: done,
 //! incomplete with its reason, or an error in so many words.
 
 use super::open::Open;
 use crate::app::App;
 use crate::error::{ApiError, Code};
-use crate::front::chat::answer::{Finish, Head, whole};
-use crate::front::chat::frames::Frames;
-use crate::front::chat::{Asked, Stream, UsageChunk};
+use crate::front::door::{Door, Ending, Head};
+use crate::front::finish::Finish;
 use crate::stream::sse;
 use crate::wire::usage::dollars;
 use actors::live::Reader;
@@ -17,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use events::id::{RunId, SessionId};
 use events::message::{Message, Role};
 use events::run::life::{Finished, Outcome, Reason};
+use events::run::spec::Delivery;
 use events::run::step::Stop;
 use events::run::{Run, State};
 use futures_util::stream;
@@ -35,7 +35,9 @@ pub(super) struct Reply {
     pub(super) app: App,
     pub(super) run: RunId,
     pub(super) session: Option<SessionId>,
-    pub(super) asked: Asked,
+    /// The model that was asked for.
+    pub(super) model: String,
+    pub(super) door: Door,
     pub(super) repeat: Repeat,
     pub(super) reader: Reader,
     /// Held until the answer is complete.
@@ -49,24 +51,25 @@ pub(super) fn is_answered(state: &State) -> bool {
 
 impl Reply {
     pub(super) async fn send(self, observed: Observed<Run>) -> Result<Response, ApiError> {
-        match self.asked.stream {
-            Stream::Whole => {
+        match self.door.delivery() {
+            Delivery::Whole => {
                 let run = self.run;
                 let mut wait = Wait { app: self.app.clone(), run, beliefs: None };
                 let observed = wait.answered(observed).await.map_err(|error| error.run(run))?;
                 self.whole(&observed.state)
             }
-            Stream::Events { usage } => self.stream(observed, usage).await,
+            Delivery::Live => self.stream(observed).await,
         }
     }
 
-    fn head(&self) -> Head {
-        Head::of(self.run, self.app.clock().now(), &self.asked.model)
+    fn head(&self) -> Head<'_> {
+        Head { run: self.run, created: self.app.clock().now(), model: &self.model }
     }
 
     fn whole(&self, state: &State) -> Result<Response, ApiError> {
         let (message, finish) = answer(state).map_err(|error| error.run(self.run))?;
-        let body = whole(&self.head(), &message, finish, &state.usage);
+        let end = Ending { message: &message, finish, usage: &state.usage };
+        let body = self.door.whole(&self.head(), &end);
         let mut response = ([(header::CONTENT_TYPE, "application/json")], body).into_response();
         self.provenance(response.headers_mut(), state);
         // What this request cost, if all of it is known; a run that was held has answered others before.
@@ -92,11 +95,7 @@ impl Reply {
     }
 
     /// The first piece decides: until then an error is still an HTTP status.
-    async fn stream(
-        mut self,
-        observed: Observed<Run>,
-        usage: UsageChunk,
-    ) -> Result<Response, ApiError> {
+    async fn stream(mut self, observed: Observed<Run>) -> Result<Response, ApiError> {
         let mut wait = Wait { app: self.app.clone(), run: self.run, beliefs: None };
         let mut newest = observed;
         let first = loop {
@@ -112,7 +111,7 @@ impl Reply {
         };
         let mut headers = HeaderMap::new();
         self.provenance(&mut headers, &newest.state);
-        let frames = Frames::new(&self.head(), usage);
+        let frames = self.door.frames(&self.head());
         let open = Open::new(self, wait, newest, frames, first);
         let body = stream::unfold(open, |mut open| async move {
             let bytes = open.next().await?;

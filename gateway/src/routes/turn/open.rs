@@ -2,8 +2,7 @@
 
 use super::reply::{Reply, Wait, answer, is_answered};
 use crate::error::{ApiError, Code};
-use crate::front::chat::frames::Frames;
-use crate::front::chat::problem::Problem;
+use crate::front::door::{Ending, Failure, Frames};
 use crate::stream::sse;
 use actors::live::{Found, Whole};
 use actors::order::Observed;
@@ -72,7 +71,7 @@ impl Open {
             }
             match self.wait().await {
                 Ok(true) => self.found = self.reply.reader.take(),
-                Ok(false) => return Some(sse::keep_alive()),
+                Ok(false) => return self.frames.as_ref().map(Frames::keep_alive),
                 Err(error) => return Some(self.fail(&error)),
             }
         }
@@ -94,7 +93,7 @@ impl Open {
                     return Err(begun_again());
                 }
                 (Found::Delta(delta), Said::Nothing | Said::Opened | Said::Of(_)) => {
-                    let bytes = frame(frames, &delta.piece);
+                    let bytes = frames.piece(&delta.piece);
                     if let Piece::Text(text) = &delta.piece {
                         self.text = self.text.saturating_add(text.len());
                     }
@@ -138,9 +137,11 @@ impl Open {
                 match rest {
                     Rest::All => out.extend_from_slice(&frames.said(&message)),
                     Rest::Text(rest) if rest.is_empty() => (),
-                    Rest::Text(rest) => out.extend_from_slice(&frames.text(&rest)),
+                    Rest::Text(rest) => out.extend_from_slice(&frames.piece(&Piece::Text(rest))),
                 }
-                out.extend_from_slice(&frames.finish(finish, &self.newest.state.usage));
+                let usage = &self.newest.state.usage;
+                let end = Ending { message: &message, finish, usage };
+                out.extend_from_slice(&frames.finish(&end));
                 out.freeze()
             }
             Err(error) => self.fail(&error),
@@ -150,7 +151,8 @@ impl Open {
     fn fail(&mut self, error: &ApiError) -> Bytes {
         let Some(frames) = self.frames.take() else { return Bytes::new() };
         let (kind, code) = error.words();
-        frames.fail(&Problem { message: error.message(), kind, param: None, code: Some(code) })
+        let (status, message) = (error.status().as_u16(), error.message());
+        frames.fail(&Failure { status, class: error.failed(), message, kind, code })
     }
 }
 
@@ -176,15 +178,4 @@ fn begun_again() -> ApiError {
     let why =
         "the answer was lost in the middle and is asked for again: read the run's answer instead";
     ApiError::new(Code::Lost, why)
-}
-
-fn frame(frames: &mut Frames, piece: &Piece) -> Bytes {
-    match piece {
-        Piece::Text(text) => frames.text(text),
-        Piece::Refusal(text) => frames.refusal(text),
-        // This API has no place for it.
-        Piece::Reasoning(_) => Bytes::new(),
-        Piece::ToolCallStarted { index, id, name } => frames.call(*index, id, name),
-        Piece::ToolCallArguments { index, fragment } => frames.arguments(*index, fragment),
-    }
 }

@@ -1,14 +1,14 @@
-//! A chat completion bound to a session. Clients resend whole histories: what they send must begin with what the
+//! A turn bound to a session. Clients resend whole histories: what they send must begin with what the
 //! session has, and only the new tail is appended. If it does not, the client is told the first difference, or gets a
 //! session of its own when it asks for a fork.
 
 use super::reply::{Repeat, Reply};
-use super::spec;
+use super::{Request, spec};
 use crate::app::{App, DECISION, place_of};
 use crate::auth::Caller;
 use crate::error::{ApiError, Code};
-use crate::front::chat::Asked;
-use crate::front::chat::history::{self, Difference, History};
+use crate::front::asked::Asked;
+use crate::front::history::{self, Difference, History};
 use crate::routes::spec::model_or_role;
 use actors::live::Reader;
 use actors::order::{Lane, Observed};
@@ -17,7 +17,6 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use events::id::{RunId, SessionId, digest};
 use events::message::{Body, Message, Role};
-use events::record::Hash;
 use events::run::{self, Run};
 use events::session::{Command, OnBusy, Session, State};
 use std::sync::Arc;
@@ -53,25 +52,14 @@ fn wants_fork(headers: &HeaderMap) -> bool {
     headers.get("x-piton-history").and_then(|value| value.to_str().ok()) == Some("fork")
 }
 
-/// What a client asks of a session.
-pub(super) struct Request {
-    /// The session, as the client names it.
-    pub(super) name: String,
-    /// What is asked.
-    pub(super) asked: Asked,
-    /// Names the request's bytes.
-    pub(super) input_hash: Hash,
-    /// The rest of the request.
-    pub(super) headers: HeaderMap,
-}
-
-pub(super) async fn complete(
+pub(super) async fn answer(
     app: &App,
     caller: &Caller,
+    name: &str,
     request: Request,
     room: OwnedSemaphorePermit,
 ) -> Result<Response, ApiError> {
-    let mut id = session_id(caller, &request.name);
+    let mut id = session_id(caller, name);
     for _ in 0..TRIES_MAX {
         let seen = app.observe::<Session>(id).await?;
         let taken = match repeated(app, caller, (id, &seen.state), &request).await? {
@@ -80,7 +68,7 @@ pub(super) async fn complete(
         };
         match taken {
             Step::Follow(taken, repeat) => {
-                return follow(app, id, taken, (request.asked, repeat), room).await;
+                return follow(app, id, taken, (request, repeat), room).await;
             }
             Step::Fork(fork) => id = fork,
             Step::Again => (),
@@ -117,7 +105,7 @@ async fn step(
         && goes_on(app, &observed.state, asked)
         && let Some(results) = results(session, &observed.state, asked)?
     {
-        return answer(app, caller, (*run, observed), results)
+        return tell(app, caller, (*run, observed), results)
             .await
             .map(|taken| Step::Follow(taken, Repeat::First));
     }
@@ -126,7 +114,7 @@ async fn step(
         History::Differs { at, .. } if wants_fork(&request.headers) => {
             return fork(app, caller, (id, session), at).await.map(Step::Fork);
         }
-        History::Differs { at, why } => return Err(mismatch(id, at, &why)),
+        History::Differs { at, why } => return Err(mismatch(id, &request.door.place(at), &why)),
     };
     let input = asked.messages.get(tail_from..).unwrap_or_default();
     if input.is_empty() {
@@ -151,9 +139,9 @@ async fn submit(
     request: &Request,
     input: &[Message],
 ) -> Result<Step, ApiError> {
-    let (run, repeat) = super::run_id(app, caller, &request.headers, Some(id)).await?;
+    let (run, repeat) = super::run_id(app, caller, request, Some(id)).await?;
     let reader = app.live.reader(run);
-    let spec = Arc::new(spec(app, caller, &request.asked, input, request.input_hash)?);
+    let spec = Arc::new(spec(app, caller, request, input)?);
     let count = u32::try_from(session.messages.len()).unwrap_or(u32::MAX);
     // What another request has in flight will be part of the conversation: this one was written without it.
     let command = Command::Submit { run, spec, on_busy: OnBusy::Reject, seen: Some(count) };
@@ -195,12 +183,12 @@ async fn follow(
     app: &App,
     id: SessionId,
     (run, observed, reader): Taken,
-    (asked, repeat): (Asked, Repeat),
+    (request, repeat): (Request, Repeat),
     room: OwnedSemaphorePermit,
 ) -> Result<Response, ApiError> {
-    let reply =
-        Reply { app: app.clone(), run, session: Some(id), asked, repeat, reader, _room: room };
-    reply.send(observed).await
+    let Request { asked: Asked { model, .. }, door, .. } = request;
+    let (app, session) = (app.clone(), Some(id));
+    Reply { app, run, session, model, door, repeat, reader, _room: room }.send(observed).await
 }
 
 /// A request that was sent before, as clients do when they lost an answer: by its idempotency key, or because it is,
@@ -211,7 +199,7 @@ async fn repeated(
     (id, session): (SessionId, &State),
     request: &Request,
 ) -> Result<Option<Taken>, ApiError> {
-    let keyed = match super::run_id(app, caller, &request.headers, Some(id)).await? {
+    let keyed = match super::run_id(app, caller, request, Some(id)).await? {
         (run, Repeat::Again) => Some(run),
         (_, Repeat::First) => None,
     };
@@ -264,7 +252,7 @@ fn results<'a>(
     Ok(is_results.then_some(tail))
 }
 
-async fn answer(
+async fn tell(
     app: &App,
     caller: &Caller,
     (run, held): (RunId, &Observed<Run>),
@@ -319,8 +307,8 @@ fn messages(bodies: &[Body]) -> Result<Vec<Message>, ApiError> {
     bodies.iter().map(|body| body.message().map_err(ApiError::unreadable)).collect()
 }
 
-fn mismatch(id: SessionId, at: usize, why: &Difference) -> ApiError {
+fn mismatch(id: SessionId, place: &str, why: &Difference) -> ApiError {
     let mend = "send the session's own messages first, or `x-piton-history: fork` for a session of its own";
-    let message = format!("session {id}: messages[{at}] {why}; {mend}");
-    ApiError::new(Code::HistoryMismatch, message).param(format!("messages[{at}]"))
+    let message = format!("session {id}: {place} {why}; {mend}");
+    ApiError::new(Code::HistoryMismatch, message).param(place)
 }

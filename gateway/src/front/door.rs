@@ -1,0 +1,192 @@
+//! Which API a client speaks: the one place where an answer takes a shape. Whoever drives an answer knows doors and
+//! no API.
+
+use super::chat;
+use super::finish::Finish;
+use super::messages;
+use bytes::Bytes;
+use events::id::RunId;
+use events::message::Message;
+use events::model_call::Class;
+use events::quantity::Instant;
+use events::run::spec::Delivery;
+use events::usage::Usage;
+use providers::Delta;
+
+/// An API, and how this request wants to be answered in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Door {
+    /// OpenAI chat completions.
+    Chat(chat::Stream),
+    /// Anthropic Messages.
+    Messages(messages::Style),
+}
+
+/// What every answer says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// The run that answers.
+    pub run: RunId,
+    /// When.
+    pub created: Instant,
+    /// The model that was asked for.
+    pub model: &'a str,
+}
+
+/// An answer that is complete.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending<'a> {
+    /// What was said.
+    pub message: &'a Message,
+    /// Why it ends.
+    pub finish: Finish,
+    /// What it used.
+    pub usage: &'a Usage,
+}
+
+/// What went wrong after a stream began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure<'a> {
+    /// The status that it would have had.
+    pub status: u16,
+    /// The class of the model call that failed, if one did.
+    pub class: Option<Class>,
+    /// For a person.
+    pub message: &'a str,
+    /// OpenAI's coarse word.
+    pub kind: &'a str,
+    /// The word that a program may act on.
+    pub code: &'a str,
+}
+
+impl Door {
+    /// Its name, under which idempotency keys are apart from those of other doors.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Chat(_) => "chat",
+            Self::Messages(_) => "messages",
+        }
+    }
+
+    /// How the answer is read.
+    #[must_use]
+    pub const fn delivery(&self) -> Delivery {
+        match self {
+            Self::Chat(chat::Stream::Whole) => Delivery::Whole,
+            Self::Chat(chat::Stream::Events { .. }) => Delivery::Live,
+            Self::Messages(style) => style.delivery,
+        }
+    }
+
+    /// Where a message of the neutral conversation stood in the request, for people.
+    #[must_use]
+    pub fn place(&self, at: usize) -> String {
+        match self {
+            Self::Chat(_) => format!("messages[{at}]"),
+            // One message of this API may be several of ours.
+            Self::Messages(_) => {
+                format!("messages: number {at} (system and each tool result count as one)")
+            }
+        }
+    }
+
+    /// The whole answer.
+    #[must_use]
+    pub fn whole(&self, head: &Head<'_>, end: &Ending<'_>) -> Bytes {
+        match self {
+            Self::Chat(_) => {
+                let head = chat::answer::Head::of(head.run, head.created, head.model);
+                chat::answer::whole(&head, end.message, end.finish, end.usage)
+            }
+            Self::Messages(style) => messages::answer::whole(head, end, style.thoughts),
+        }
+    }
+
+    /// The writer of a stream.
+    #[must_use]
+    pub fn frames(&self, head: &Head<'_>) -> Frames {
+        match self {
+            Self::Chat(stream) => {
+                let usage = match stream {
+                    chat::Stream::Events { usage } => *usage,
+                    chat::Stream::Whole => chat::UsageChunk::Unwanted,
+                };
+                let head = chat::answer::Head::of(head.run, head.created, head.model);
+                Frames::Chat(chat::frames::Frames::new(&head, usage))
+            }
+            Self::Messages(style) => {
+                let frames = messages::frames::Frames::new(head, style.thoughts);
+                Frames::Messages(Box::new(frames))
+            }
+        }
+    }
+}
+
+/// Writes the frames of one answer. Each call gives the bytes to send next, none when there is nothing to say; the
+/// end takes the writer with it.
+#[derive(Debug)]
+pub enum Frames {
+    /// Of OpenAI chat completions.
+    Chat(chat::frames::Frames),
+    /// Of Anthropic Messages.
+    Messages(Box<messages::frames::Frames>),
+}
+
+impl Frames {
+    /// The first frame: who speaks.
+    pub fn open(&mut self) -> Bytes {
+        match self {
+            Self::Chat(frames) => frames.open(),
+            Self::Messages(frames) => frames.open(),
+        }
+    }
+
+    /// A piece of the answer.
+    pub fn piece(&mut self, piece: &Delta) -> Bytes {
+        match self {
+            Self::Chat(frames) => frames.piece(piece),
+            Self::Messages(frames) => frames.piece(piece),
+        }
+    }
+
+    /// All that a finished message says, for an answer whose pieces nobody saw.
+    pub fn said(&mut self, message: &Message) -> Bytes {
+        match self {
+            Self::Chat(frames) => frames.said(message),
+            Self::Messages(frames) => frames.said(message),
+        }
+    }
+
+    /// What shows that the answer is still being worked on.
+    #[must_use]
+    pub fn keep_alive(&self) -> Bytes {
+        match self {
+            Self::Chat(_) => crate::stream::sse::keep_alive(),
+            Self::Messages(_) => messages::frames::ping(),
+        }
+    }
+
+    /// The end of an answer.
+    #[must_use]
+    pub fn finish(self, end: &Ending<'_>) -> Bytes {
+        match self {
+            Self::Chat(frames) => frames.finish(end.finish, end.usage),
+            Self::Messages(frames) => frames.finish(end),
+        }
+    }
+
+    /// The end of an answer that went wrong after it began, so that nobody takes it for complete.
+    #[must_use]
+    pub fn fail(self, failure: &Failure<'_>) -> Bytes {
+        match self {
+            Self::Chat(frames) => {
+                let Failure { message, kind, code, .. } = *failure;
+                let problem =
+                    chat::problem::Problem { message, kind, param: None, code: Some(code) };
+                frames.fail(&problem)
+            }
+            Self::Messages(frames) => frames.fail(failure),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A turn asked for through a model's API: one run for each request, alone or in a session, whichever door it came
+//! through.
+//!
+//! A session is bound by `x-piton-session-id` and nothing else. A disconnect does not cancel the run: what was asked
+//! is paid for, and its journal ends as it would have.
+
+mod bound;
+mod open;
+mod reply;
+
+use crate::app::{App, place_of};
+use crate::auth::Caller;
+use crate::error::{ApiError, Code};
+use crate::front::asked::Asked;
+use crate::front::bad_request::BadRequest;
+use crate::front::door::Door;
+use crate::routes::runs::start::{IDEMPOTENCY_KEY, idempotency_key};
+use crate::routes::spec::{Draft, draft, model_or_role};
+use actors::order::Lane;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use events::id::{RunId, SessionId, digest};
+use events::message::Message;
+use events::record::Hash;
+use events::run::life::Life;
+use events::run::spec::{Plane, Spec};
+use events::run::{Command, Run};
+use reply::Repeat;
+use std::sync::Arc;
+
+/// What a client asks for, and how it is to be answered.
+#[derive(Debug)]
+pub struct Request {
+    /// What is asked.
+    pub asked: Asked,
+    /// In whose shape.
+    pub door: Door,
+    /// Names the request's bytes.
+    pub input_hash: Hash,
+    /// The rest of the request.
+    pub headers: HeaderMap,
+}
+
+/// What a client is told of a body that is none.
+#[must_use]
+pub fn refused(bad: &BadRequest) -> ApiError {
+    ApiError::new(Code::InvalidRequest, bad.to_string()).param(&bad.field)
+}
+
+/// Answers a request.
+///
+/// # Errors
+///
+/// 400 for a model without a route, 409 for a history that is not the session's, 429 when there is no room, and what
+/// the provider said when nothing was left to try.
+pub async fn answer(app: &App, caller: &Caller, request: Request) -> Result<Response, ApiError> {
+    app.admit_run()?;
+    let room = Arc::clone(&app.room).try_acquire_owned();
+    // As many callers wait as runs may be at work.
+    let Ok(room) = room else { return Err(app.full()) };
+    if let Some(name) = bound::session(&request.headers)? {
+        return bound::answer(app, caller, &name, request, room).await;
+    }
+    let (run, repeat) = run_id(app, caller, &request, None).await?;
+    let spec = Arc::new(spec(app, caller, &request, &request.asked.messages)?);
+    let reader = app.live.reader(run);
+    let command = Command::Open { spec, session: None, grant: None };
+    let order = app.order(command, caller.actor, Lane::Data);
+    let observed =
+        app.decide::<Run>(run, order).await.map_err(|error| keyed(error, &request.headers))?;
+    let Request { asked: Asked { model, .. }, door, .. } = request;
+    let app = app.clone();
+    reply::Reply { app, run, session: None, model, door, repeat, reader, _room: room }
+        .send(observed)
+        .await
+}
+
+/// A request with an idempotency key may be repeated whatever became of it.
+fn keyed(error: ApiError, headers: &HeaderMap) -> ApiError {
+    if headers.contains_key(IDEMPOTENCY_KEY) { error.keyed() } else { error }
+}
+
+/// A drawn id, or the one that the caller's idempotency key always gives; then also whether it is a repeat.
+async fn run_id(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+    session: Option<SessionId>,
+) -> Result<(RunId, Repeat), ApiError> {
+    let Some(key) = request.headers.get(IDEMPOTENCY_KEY) else {
+        let place = session.map_or_else(|| app.place(), SessionId::place);
+        return Ok((RunId::new(place, app.entropy().draw()), Repeat::First));
+    };
+    idempotency_key(key)?;
+    let purpose = format!("piton/idempotency/{}", request.door.name());
+    let (actor, session) =
+        (caller.actor.to_string(), session.map(|id| (id.place(), id.to_string())));
+    let name = session.as_ref().map_or("", |(_, name)| name);
+    let parts: [&[u8]; 4] = [purpose.as_bytes(), actor.as_bytes(), name.as_bytes(), key.as_bytes()];
+    let place = session.as_ref().map_or_else(|| place_of(digest(&parts)), |(place, _)| *place);
+    let run = RunId::derived(place, &parts);
+    let known = app.observe::<Run>(run).await?.state.life != Life::New;
+    Ok((run, if known { Repeat::Again } else { Repeat::First }))
+}
+
+fn spec(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+    input: &[Message],
+) -> Result<Spec, ApiError> {
+    let asked = &request.asked;
+    let (model, role) = model_or_role(&asked.model)?;
+    let said = Draft {
+        plane: Plane::Model,
+        delivery: request.door.delivery(),
+        caller: caller.actor,
+        project: "default".to_owned(),
+        model,
+        role,
+        phase: None,
+        tools: asked.tools.clone(),
+        server_tools: vec![],
+        params: asked.params.clone(),
+        input: input.iter().map(Message::body).collect(),
+        limits: app.run_limits(Plane::Model),
+        metadata: asked.metadata.clone(),
+        input_hash: request.input_hash,
+    };
+    draft(app, said)
+}
