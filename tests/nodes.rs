@@ -33,6 +33,49 @@ fn row<'a>(list: &'a Value, name: &str) -> &'a Value {
     rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name} in {list}"))
 }
 
+/// A metric of a node, by its name and labels as they are written; none when it does not stand there.
+async fn metric(node: &Node, name: &str) -> Option<f64> {
+    let (_, text) = node.get("/metrics").await;
+    let lines = text.as_str().expect("text").lines();
+    lines
+        .filter_map(|line| line.rsplit_once(' '))
+        .find_map(|(found, value)| (found == name).then(|| value.parse().expect("a number")))
+}
+
+/// What a drain of n0 leaves in the numbers and the health of both.
+async fn shows_the_drain(n0: &Node, n1: &Node) {
+    for (node, name, value) in [
+        // The half that it handed to n1 when that one came, and the rest now.
+        (n0, "piton_leases_lost_total{reason=\"handed_over\"}", 64.0),
+        (n0, "piton_leases_held", 0.0),
+        (n1, "piton_leases_held", 64.0),
+        (n1, "piton_leases_lost_total{reason=\"taken\"}", -1.0),
+        (n1, "piton_partitions_unowned", 0.0),
+        (n1, "piton_nodes_seen", 2.0),
+        (n1, "piton_store_sync_proved", 1.0),
+    ] {
+        assert_eq!(metric(node, name).await.unwrap_or(-1.0), value, "{name}");
+    }
+    for (node, name) in [
+        (n0, "piton_bus_asked_total{outcome=\"decided\"}"),
+        (n0, "piton_bus_request_seconds_count"),
+        (n1, "piton_leases_taken_total{from=\"free\"}"),
+        (n1, "piton_lease_take_seconds_count"),
+        (n1, "piton_store_append_seconds_count"),
+    ] {
+        assert!(metric(node, name).await >= Some(1.0), "{name}");
+    }
+    let (_, health) = n0.get("/health/detailed").await;
+    assert_eq!(health["status"], "ok", "{health}");
+    assert_eq!(
+        (&health["bus"]["connected"], &health["store"]["sync"]["proved"]),
+        (&json!(true), &json!(true))
+    );
+    let nodes = json!({"this": "n0", "seen": ["n0", "n1"], "draining": true, "fenced": [], "leases": 0, "unowned": 0});
+    assert_eq!(health["nodes"], nodes);
+    assert!(health["projections"][0]["lag"].is_u64(), "{health}");
+}
+
 fn signal(node: &Node, signal: Signal) {
     let pid = i32::try_from(node.pid()).ok().and_then(Pid::from_raw).expect("a pid");
     kill_process(pid, signal).expect("a signal");
@@ -63,6 +106,7 @@ async fn a_drained_node_hands_over_and_goes_on_as_a_gateway() {
     let (status, got) = chat(&cluster.nodes[0], "s", &json!([said("user", "hello")])).await;
     assert_eq!(status, 200, "it is a gateway still: {got}");
     assert_eq!(row(&listed(&own).await, "n1")["holds"], 64);
+    shows_the_drain(&cluster.nodes[0], &cluster.nodes[1]).await;
 
     // Nobody would be left.
     let (code, _, told) = piton(&own, &["nodes", "drain", "n1"]).await;
@@ -125,6 +169,8 @@ async fn a_hung_node_is_fenced_and_stops_when_it_hears_it() {
     let (code, _, told) = piton(&other, &["nodes", "drain", "n0"]).await;
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("n0 does not answer"), "{told}");
+    let replaced = metric(&cluster.nodes[1], "piton_leases_taken_total{from=\"replaced\"}").await;
+    assert_eq!(replaced, Some(32.0));
     assert_eq!(cluster.nodes[1].ended(&run).await["outcome"], "completed");
 
     signal(&cluster.nodes[0], Signal::CONT);

@@ -4,6 +4,7 @@
 //! promise whose proof was renamed away. Each rule is a pure function of a [`Tree`], so that a test
 //! can hand it a broken one and see it speak; only [`Tree::here`] reads the disk, nothing runs.
 
+mod alerts;
 mod crates;
 mod source;
 mod tables;

@@ -13,6 +13,7 @@ pub mod member;
 pub mod node_name;
 pub mod owners;
 pub mod place;
+mod tally;
 
 pub use node_name::{NodeName, NotANodeName};
 

@@ -126,6 +126,9 @@ impl Metrics {
         let handle = recorder.handle();
         metrics::set_global_recorder(recorder).map_err(BuildError::from)?;
         metric::describe();
+        store::metric::describe();
+        actors::metric::describe();
+        projections::metric::describe();
         Ok(Self { handle })
     }
 

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{BLOB_BYTES_MAX, Blob, Store, StoreError};
 use tokio::sync::watch;
 
@@ -146,8 +146,9 @@ impl<D> Nats<D> {
         if self.serves(stream.partition()) {
             return self.0.local.decide(id, order).await;
         }
+        let began = Instant::now();
         let answer = Box::pin(self.decide_far::<A>(id, &stream, order)).await;
-        metric::asked(&answer);
+        metric::asked(&answer, began.elapsed());
         answer
     }
 

@@ -108,6 +108,12 @@ impl Peers {
         Self { client, namespace }
     }
 
+    /// Whether this node is connected to a server now.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
     fn subject(&self, node: &NodeName) -> Option<String> {
         Some(self.namespace.spell(&Subject::Node(node.as_str().parse().ok()?)))
     }
@@ -123,7 +129,7 @@ impl Peers {
         question: &Question,
         within: Duration,
     ) -> Result<Answer, NoAnswer> {
-        if self.client.connection_state() != State::Connected {
+        if !self.is_connected() {
             return Err(NoAnswer::CutOff);
         }
         let bytes = write(question).map_err(|_unwritable| NoAnswer::Unread)?;

@@ -8,6 +8,8 @@ use super::NodeName;
 use super::bucket::{Bucket, BucketError, uptime};
 use super::dispatch::Horizon;
 use super::lease::{Action, Belongs, Holder, Input, Lease, Why};
+use super::tally::Tally;
+use crate::metric::{self, From};
 use crate::task;
 use events::id::Partition;
 use events::record::{Boot, Epoch};
@@ -91,7 +93,8 @@ impl Keeper {
         let (holds, holders) = watch::channel(Arc::default());
         let leases =
             Partition::all().map(|partition| (partition, Lease::new(node.clone(), boot))).collect();
-        let task = Task { bucket, store, leases, draining: BTreeSet::new(), report, shows, holds };
+        let (draining, tally) = (BTreeSet::new(), Tally::default());
+        let task = Task { bucket, store, leases, draining, tally, report, shows, holds };
         let task = task::spawn(task::Kind::Lease, task.run(told, reports));
         Self { words, owns, holders, task: Arc::new(Abort(task)) }
     }
@@ -156,6 +159,7 @@ struct Task {
     store: Store,
     leases: BTreeMap<Partition, Lease>,
     draining: BTreeSet<Partition>,
+    tally: Tally,
     report: mpsc::Sender<Report>,
     shows: watch::Sender<Arc<Owns>>,
     holds: watch::Sender<Arc<Holders>>,
@@ -219,9 +223,12 @@ impl Task {
     fn told(&mut self, word: Word) {
         match word {
             Word::Placed(here) => {
+                let now = uptime();
                 for partition in Partition::all() {
                     let is_here = here.contains(&partition);
                     let belongs = if is_here { Belongs::Here } else { Belongs::Elsewhere };
+                    let owned = self.leases.get(&partition).and_then(|lease| lease.epoch(now));
+                    self.tally.placed((partition, belongs), owned, now);
                     self.step(partition, Input::Placed(belongs));
                 }
             }
@@ -259,6 +266,7 @@ impl Task {
             (self.bucket.clone(), self.store.clone(), self.report.clone());
         match action {
             Action::Own(epoch) => {
+                self.tally.owns(partition, uptime());
                 tracing::debug!(partition = partition.number(), epoch = epoch.0, "owned");
             }
             Action::Drain => {
@@ -266,6 +274,7 @@ impl Task {
             }
             Action::Stop(why) => {
                 self.draining.remove(&partition);
+                self.tally.loses(partition, why, uptime());
                 match why {
                     Why::HandedOver => {
                         tracing::debug!(partition = partition.number(), "handed over");
@@ -278,6 +287,9 @@ impl Task {
                 self.show();
             }
             Action::Put { holder, expected } => {
+                let stood = self.leases.get(&partition).and_then(Lease::holder);
+                let from = if stood.is_some() { From::Replaced } else { From::Free };
+                self.tally.tries(partition, from);
                 task::spawn(task::Kind::Lease, async move {
                     let outcome = bucket.put(partition, &holder, expected).await;
                     let _ended = report.send(Report::Lease(partition, Input::Wrote(outcome))).await;
@@ -326,10 +338,13 @@ impl Task {
             let draining = self.draining.contains(partition);
             Some((*partition, Owned { epoch, horizon, draining }))
         };
-        show(&self.shows, self.leases.iter().filter_map(owned).collect());
+        let owns: Owns = self.leases.iter().filter_map(owned).collect();
         let held =
             |(partition, lease): (&Partition, &Lease)| Some((*partition, lease.holder()?.clone()));
-        show(&self.holds, self.leases.iter().filter_map(held).collect());
+        let holders: Holders = self.leases.iter().filter_map(held).collect();
+        metric::leases(owns.len(), self.leases.len().saturating_sub(holders.len()));
+        show(&self.shows, owns);
+        show(&self.holds, holders);
     }
 }
 

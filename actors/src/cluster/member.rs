@@ -6,7 +6,7 @@
 use super::bucket::{Bucket, News, Said, uptime};
 use super::lease::{HEARTBEAT, Outcome};
 use super::{NodeName, Uptime};
-use crate::task;
+use crate::{metric, task};
 use events::record::Boot;
 use futures_util::{Stream, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,6 +257,7 @@ async fn follow(
         is_whole |= is_last;
         // A node that does not see itself is not in the picture that the others have.
         if is_whole && nodes.lives.contains_key(node) {
+            metric::nodes(nodes.lives().count());
             shows.nodes.send_if_modified(|shown| {
                 let changed = **shown != nodes;
                 if changed {

@@ -1,4 +1,4 @@
-//! Names of what the store measures, each with its unit. No labels: a store has no ids to count by.
+//! Names of what the store measures, each with its unit. Ids are never labels.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
@@ -25,10 +25,21 @@ pub const SNAPSHOTS_DROPPED: &str = "piton_store_snapshots_dropped_total";
 
 /// Looks into a slot on a cluster, because the answer to an append was lost, refused or ambiguous.
 pub const LOOKS: &str = "piton_store_looks_total";
+/// Seconds from the first publish of an append on a cluster to its settled answer.
+pub const APPEND_SECONDS: &str = "piton_store_append_seconds";
+/// Appends on a cluster that were not answered with a plain yes and had to be looked for, by what they came to.
+pub const SETTLED: &str = "piton_store_settled_total";
+/// Appends of which nobody can say whether they stand. Their hosts wait until the store answers.
+pub const UNKNOWN: &str = "piton_store_unknown_total";
+/// Connections to a cluster that came back after an outage.
+pub const RECONNECTS: &str = "piton_store_reconnects_total";
 /// Connections to a cluster that were given up after a long outage.
 pub const GIVEN_UP: &str = "piton_store_connections_given_up_total";
 /// 1 while it is proved that every server of the cluster syncs before it acknowledges, else 0.
 pub const SYNC_PROVED: &str = "piton_store_sync_proved";
+
+/// What an append came to: appended, duplicate, lost or unknown.
+pub const OUTCOME: &str = "outcome";
 
 /// Tells the recorder what the names mean.
 pub fn describe() {
@@ -40,6 +51,10 @@ pub fn describe() {
     describe_counter!(DUPLICATES, Unit::Count, "appends whose bytes stood already");
     describe_counter!(FENCED, Unit::Count, "appends of a former owner");
     describe_counter!(BATCHES_FAILED, Unit::Count, "transactions that failed as a whole");
+    describe_histogram!(APPEND_SECONDS, Unit::Seconds, "an append on a cluster, until settled");
+    describe_counter!(SETTLED, Unit::Count, "appends that had to be looked for, by outcome");
+    describe_counter!(UNKNOWN, Unit::Count, "appends of which nobody can say whether they stand");
+    describe_counter!(RECONNECTS, Unit::Count, "connections that came back after an outage");
     describe_counter!(LOOKS, Unit::Count, "looks into a slot after an unclear answer");
     describe_counter!(GIVEN_UP, Unit::Count, "connections given up after a long outage");
     describe_gauge!(SYNC_PROVED, Unit::Count, "whether every server is proved to sync");

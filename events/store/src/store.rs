@@ -474,6 +474,7 @@ fn count(appended: &Appended) {
         Appended::Duplicate { .. } => metrics::counter!(metric::DUPLICATES).increment(1),
         Appended::Conflict { .. } => metrics::counter!(metric::CONFLICTS).increment(1),
         Appended::Fenced { .. } => metrics::counter!(metric::FENCED).increment(1),
-        Appended::Unknown(_) | Appended::Malformed(_) => {}
+        Appended::Unknown(_) => metrics::counter!(metric::UNKNOWN).increment(1),
+        Appended::Malformed(_) => {}
     }
 }

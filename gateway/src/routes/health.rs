@@ -11,6 +11,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use projections::State as Following;
 use serde_json::{Value, json};
+use store::jetstream::Sync;
 
 /// The routes of this resource.
 pub fn routes() -> Router<App> {
@@ -61,7 +62,14 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
         Standing::Open => None,
         Standing::Closed { reason, .. } => Some(reason),
     };
-    let degraded = out.is_some() || !parked.is_empty() || halted || default.is_none();
+    let (proved, sync) = match app.store().sync() {
+        Sync::Proved => (true, None),
+        Sync::Silent(why) | Sync::Lazy(why) => (false, Some(why)),
+    };
+    let cluster = app.cluster.as_ref().map(wire::node::health);
+    let apart = cluster.as_ref().is_some_and(|cluster| cluster.degraded);
+    let degraded =
+        out.is_some() || !parked.is_empty() || halted || default.is_none() || !proved || apart;
     Json(json!({
         "status": if degraded { "degraded" } else { "ok" },
         "version": env!("CARGO_PKG_VERSION"),
@@ -73,9 +81,12 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
                 "file_bytes": stats.file_bytes,
                 "wal_bytes": stats.wal_bytes,
                 "restores": stats.restores,
+                "sync": {"proved": proved, "why": sync},
             }),
             Err(error) => json!({"available": false, "why": error.to_string()}),
         },
+        "bus": cluster.as_ref().map(|cluster| cluster.bus.clone()),
+        "nodes": cluster.map(|cluster| cluster.nodes),
         "projections": views.iter().map(wire::list::view).collect::<Value>(),
         "model_routing": {
             "status": if default.is_some() && route_problems.is_empty() { "ok" } else { "degraded" },

@@ -1,9 +1,11 @@
 //! The nodes of a cluster on the wire.
 
 use super::time::rfc3339;
+use crate::boot::ClusterView;
 use actors::bus::node::Described;
 use actors::cluster::NodeName;
 use actors::cluster::member::Wish;
+use events::id::PARTITIONS;
 use events::record::Boot;
 use serde_json::{Value, json};
 
@@ -37,6 +39,38 @@ pub enum Standing {
     Fenced,
     /// It says nothing any more, and its leases have not ended yet.
     Gone,
+}
+
+/// The cluster as one node sees it, for its health.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// Whether an operator should look.
+    pub degraded: bool,
+    /// The connection to the others.
+    pub bus: Value,
+    /// Who is there, and who holds what.
+    pub nodes: Value,
+}
+
+/// How the cluster looks from here.
+#[must_use]
+pub fn health(cluster: &ClusterView) -> Health {
+    let nodes = cluster.nodes.borrow().clone();
+    let connected = cluster.peers.is_connected();
+    let unowned = usize::from(PARTITIONS).saturating_sub(cluster.holders.borrow().len());
+    let names: Vec<&str> = nodes.lives().map(|(name, _)| name.as_str()).collect();
+    let fenced: Vec<&str> = nodes.fenced().keys().map(NodeName::as_str).collect();
+    let wish = nodes.life(&cluster.node).map(|life| life.wish);
+    let seen = json!({
+        "this": cluster.node.as_str(),
+        "seen": names,
+        "draining": wish == Some(Wish::Drain),
+        "fenced": fenced,
+        "leases": cluster.owns.borrow().len(),
+        "unowned": unowned,
+    });
+    let degraded = !connected || unowned > 0 || cluster.is_fenced();
+    Health { degraded, bus: json!({"connected": connected}), nodes: seen }
 }
 
 /// A row of the list.

@@ -9,6 +9,7 @@ use crate::slot::{Candidate, Verdict};
 use crate::{Appended, Malformed, Outage, StoreError, metric};
 use events::record::{Epoch, Position, Tail};
 use events::subject::Subject;
+use std::time::Instant;
 use tokio::task::unconstrained;
 
 impl Shared {
@@ -87,6 +88,25 @@ impl Shared {
 
     /// Publishes until the slot is seen filled, or the time is up.
     async fn settle(&self, candidate: &Candidate) -> Appended {
+        let began = Instant::now();
+        let mut looked = false;
+        let appended = self.settled(candidate, &mut looked).await;
+        metrics::histogram!(metric::APPEND_SECONDS).record(began.elapsed());
+        if looked {
+            let outcome = match &appended {
+                Appended::Appended { .. } => "appended",
+                Appended::Duplicate { .. } => "duplicate",
+                Appended::Conflict { .. } | Appended::Fenced { .. } | Appended::Malformed(_) => {
+                    "lost"
+                }
+                Appended::Unknown(_) => "unknown",
+            };
+            metrics::counter!(metric::SETTLED, metric::OUTCOME => outcome).increment(1);
+        }
+        appended
+    }
+
+    async fn settled(&self, candidate: &Candidate, looked: &mut bool) -> Appended {
         let shard = self.shard_of(&candidate.stream);
         let subject = self.namespace.spell(&Subject::Journal(candidate.stream.clone()));
         let body = bytes::Bytes::from_owner(candidate.frame.bytes.clone());
@@ -101,6 +121,7 @@ impl Shared {
                 return Appended::Unknown(silent());
             }
             first = false;
+            *looked |= matches!(step, Step::LookAtSlot | Step::LookAt(_));
             step = match step {
                 Step::Answer(settled) => return self.answer(candidate, settled).await,
                 Step::Publish => {

@@ -220,7 +220,12 @@ pub async fn client(servers: &Servers) -> Result<Client, ConnectError> {
 
 fn note(event: &Event, down: &Mutex<Option<Instant>>, gone: &mpsc::Sender<()>) {
     match event {
-        Event::Connected => *down.lock().unwrap_or_else(PoisonError::into_inner) = None,
+        Event::Connected => {
+            let was_down = down.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if was_down.is_some() {
+                metrics::counter!(metric::RECONNECTS).increment(1);
+            }
+        }
         Event::Disconnected => {
             *down.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
             tracing::warn!("the connection to NATS is down");
