@@ -20,6 +20,7 @@ mod node_story;
 mod nodes;
 mod outage;
 mod probe;
+mod readers;
 mod routes;
 mod runs;
 mod shells;

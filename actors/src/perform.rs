@@ -6,3 +6,4 @@
 pub mod key;
 pub mod run;
 pub mod session;
+pub mod settings;

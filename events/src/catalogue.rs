@@ -4,7 +4,7 @@
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
 use crate::record::{StreamKey, StreamKind};
-use crate::{key, run, session};
+use crate::{key, run, session, settings};
 
 /// A fact of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum Fact {
     Run(Box<run::Event>),
     /// Of a key.
     Key(key::Event),
+    /// Of the journal's settings.
+    Settings(settings::Event),
     /// Of the store's own tests.
     Probe,
 }
@@ -27,6 +29,7 @@ impl Fact {
             Self::Session(event) => event.name(),
             Self::Run(event) => event.name(),
             Self::Key(event) => event.name(),
+            Self::Settings(event) => event.name(),
             Self::Probe => "probe",
         }
     }
@@ -49,6 +52,7 @@ pub fn decode(
         }
         StreamKind::Run => Fact::Run(Box::new(run::Event::decode(kind, schema, payload)?)),
         StreamKind::Key => Fact::Key(key::Event::decode(kind, schema, payload)?),
+        StreamKind::Settings => Fact::Settings(settings::Event::decode(kind, schema, payload)?),
         StreamKind::Probe => Fact::Probe,
     })
 }
@@ -62,6 +66,8 @@ pub enum Folded {
     Run(Box<run::State>),
     /// A key.
     Key(Box<key::State>),
+    /// The journal's settings.
+    Settings(Box<settings::State>),
     /// A stream of the store's own tests.
     Probe,
 }
@@ -74,6 +80,7 @@ impl Folded {
             StreamKind::Session => Self::Session(Box::default()),
             StreamKind::Run => Self::Run(Box::default()),
             StreamKind::Key => Self::Key(Box::default()),
+            StreamKind::Settings => Self::Settings(Box::default()),
             StreamKind::Probe => Self::Probe,
         }
     }
@@ -98,10 +105,14 @@ impl Folded {
             (Self::Key(state), Fact::Key(event)) => {
                 Ok(Self::Key(Box::new(key::Key::evolve(*state, event)?)))
             }
-            (Self::Probe, Fact::Probe) => Ok(Self::Probe),
-            (Self::Session(_) | Self::Run(_) | Self::Key(_) | Self::Probe, _) => {
-                Err(stray("a stream of another kind"))
+            (Self::Settings(state), Fact::Settings(event)) => {
+                Ok(Self::Settings(Box::new(settings::Settings::evolve(*state, event)?)))
             }
+            (Self::Probe, Fact::Probe) => Ok(Self::Probe),
+            (
+                Self::Session(_) | Self::Run(_) | Self::Key(_) | Self::Settings(_) | Self::Probe,
+                _,
+            ) => Err(stray("a stream of another kind")),
         }
     }
 
@@ -112,6 +123,7 @@ impl Folded {
             Self::Session(state) => Some(session::Session::wake(state)),
             Self::Run(state) => Some(run::Run::wake(state)),
             Self::Key(state) => Some(key::Key::wake(state)),
+            Self::Settings(state) => Some(settings::Settings::wake(state)),
             Self::Probe => None,
         }
     }
@@ -125,7 +137,7 @@ mod tests {
     #[test]
     fn every_kind_and_schema_belongs_to_one_fact() {
         let mut all: Vec<(u16, u16)> =
-            [session::Event::TABLE, run::Event::TABLE, key::Event::TABLE]
+            [session::Event::TABLE, run::Event::TABLE, key::Event::TABLE, settings::Event::TABLE]
                 .concat()
                 .iter()
                 .map(|(kind, schema, _)| (*kind, *schema))

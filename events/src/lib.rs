@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
 //! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]) and the aggregates
-//! (session, run, key), and [`subject`], which spells where NATS carries them.
+//! (session, run, key, settings), and [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
@@ -25,5 +25,6 @@ pub mod record;
 pub mod role;
 pub mod run;
 pub mod session;
+pub mod settings;
 pub mod subject;
 pub mod usage;

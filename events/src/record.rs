@@ -127,6 +127,8 @@ pub enum StreamKind {
     Run,
     /// An access key.
     Key,
+    /// What the journal says of itself.
+    Settings,
     /// A stream of the store's own tests.
     Probe,
 }
@@ -139,6 +141,7 @@ impl StreamKind {
             Self::Session => "session",
             Self::Run => "run",
             Self::Key => "key",
+            Self::Settings => "settings",
             Self::Probe => "probe",
         }
     }
@@ -154,7 +157,7 @@ pub struct StreamKey {
 
 /// The text does not name a stream of this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a stream key: give kind/id with kind one of session, run, key")]
+#[error("{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings")]
 pub struct NotAStream(pub String);
 
 /// Bytes of the longest stream key.
@@ -225,6 +228,7 @@ impl FromStr for StreamKey {
             "session" => StreamKind::Session,
             "run" => StreamKind::Run,
             "key" => StreamKind::Key,
+            "settings" => StreamKind::Settings,
             "probe" => StreamKind::Probe,
             _ => return Err(bad()),
         };
@@ -232,7 +236,7 @@ impl FromStr for StreamKey {
             StreamKind::Session => id.parse().map(|id: crate::id::SessionId| id.place()).ok(),
             StreamKind::Run => id.parse().map(|id: crate::id::RunId| id.place()).ok(),
             StreamKind::Key => id.parse().map(|id: KeyId| id.place()).ok(),
-            StreamKind::Probe => None,
+            StreamKind::Settings | StreamKind::Probe => None,
         };
         Ok(match rooted {
             Some(place) => Self { kind, partition: place.partition, text: text.into() },

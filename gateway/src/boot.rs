@@ -9,11 +9,13 @@ mod journal;
 pub mod keys;
 mod note;
 mod providers;
+mod reader;
 mod stop;
 
 pub use cluster::View as ClusterView;
 pub use journal::FolderError;
 pub use note::{FILE as NODE_FILE, NodeNote};
+pub use reader::ReaderError;
 pub use stop::Stop;
 
 use crate::app::{App, Parts};
@@ -108,6 +110,9 @@ pub enum BootError {
     /// What other nodes ask of this one.
     #[error(transparent)]
     Door(#[from] DoorError),
+    /// The journal is for newer builds.
+    #[error(transparent)]
+    Reader(#[from] ReaderError),
     /// The node's own keys.
     #[error(transparent)]
     Keys(#[from] NodeKeyError),
@@ -160,11 +165,18 @@ impl BootError {
     #[must_use]
     pub const fn exit(&self) -> Exit {
         match self {
-            Self::FaultsForbidden(_) | Self::Provider(_) | Self::Tools(_) => Exit::Configuration,
+            Self::FaultsForbidden(_)
+            | Self::Provider(_)
+            | Self::Tools(_)
+            | Self::Reader(ReaderError::TooOld { .. } | ReaderError::Newer(_)) => {
+                Exit::Configuration
+            }
+            Self::Reader(ReaderError::Illegal(_)) => Exit::Integrity,
             Self::Store(OpenError::Damaged { .. }) | Self::Issued(_) => Exit::Integrity,
             Self::Store(_)
             | Self::Cluster(_)
             | Self::Folder(_)
+            | Self::Reader(ReaderError::Store(_))
             | Self::Door(_)
             | Self::Private(_)
             | Self::Keys(_)
@@ -223,6 +235,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let entropy = Entropy::System;
     let Journal { store, boot, cluster: clustered } =
         Box::pin(journal::open(&config, &entropy, faults)).await?;
+    reader::check(&store).await?;
     let mut draw = || {
         let mut bytes = [0; 32];
         let (low, high) = bytes.split_at_mut(16);
@@ -346,7 +359,8 @@ async fn tables(
     let sessions = Table::open_for(node.clone(), Arc::new(driver), served).await?;
     world.sessions.get_or_init(|| Arc::downgrade(&sessions));
     let keys = Table::open_for(node.clone(), Arc::new(()), served).await?;
-    let directory = Arc::new(Directory { sessions, runs, keys });
+    let settings = Table::open_for(node.clone(), Arc::new(()), served).await?;
+    let directory = Arc::new(Directory { sessions, runs, keys, settings });
     let local = Local::new();
     local.lead_to(&directory);
     let bus = match clustered {
@@ -373,6 +387,7 @@ async fn between(
     bus.answer_for(&directory.sessions);
     bus.answer_for(&directory.runs);
     bus.answer_for(&directory.keys);
+    bus.answer_for(&directory.settings);
     Ok(bus)
 }
 

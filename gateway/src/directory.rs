@@ -9,6 +9,7 @@ use events::key::Key;
 use events::quantity::{Instant, Millis};
 use events::run::Run;
 use events::session::Session;
+use events::settings::Settings;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct Directory {
     pub runs: Arc<Table<Run>>,
     /// The keys.
     pub keys: Arc<Table<Key>>,
+    /// The journal's settings.
+    pub settings: Arc<Table<Settings>>,
 }
 
 impl fmt::Debug for Directory {
@@ -38,7 +41,11 @@ impl Directory {
         fn of<A: Hosted>(table: &Table<A>) -> impl Iterator<Item = String> {
             table.parked().into_iter().map(|(id, _until)| A::stream(&id).to_string())
         }
-        of(&self.sessions).chain(of(&self.runs)).chain(of(&self.keys)).collect()
+        of(&self.sessions)
+            .chain(of(&self.runs))
+            .chain(of(&self.keys))
+            .chain(of(&self.settings))
+            .collect()
     }
 
     /// Comes to rest: runs first, whose ends the sessions take in.
@@ -51,7 +58,7 @@ impl Directory {
         // What they drive is at rest; those of held runs would wait for it until the deadline.
         let soon = clock.now().after(SESSIONS).min(deadline);
         let _driving = self.sessions.drain(soon).await;
-        runs + cut(self.keys.drain(deadline).await)
+        runs + cut(self.keys.drain(deadline).await) + cut(self.settings.drain(deadline).await)
     }
 }
 
@@ -61,6 +68,7 @@ impl Directory {
         self.sessions.serve(partition);
         self.runs.serve(partition);
         self.keys.serve(partition);
+        self.settings.serve(partition);
     }
 
     /// Comes to rest in one partition, as [`Self::drain`] does in all.
@@ -69,7 +77,15 @@ impl Directory {
         let soon = clock.now().after(SESSIONS).min(deadline);
         let sessions = self.sessions.hand_over(partition, soon).await;
         let keys = self.keys.hand_over(partition, deadline).await;
-        tracing::debug!(partition = partition.number(), ?runs, ?sessions, ?keys, "at rest");
+        let settings = self.settings.hand_over(partition, deadline).await;
+        tracing::debug!(
+            partition = partition.number(),
+            ?runs,
+            ?sessions,
+            ?keys,
+            ?settings,
+            "at rest"
+        );
     }
 
     /// Ends the hosts of a partition at once, and their effects: no kind waits for another's to be gone.
@@ -77,7 +93,8 @@ impl Directory {
         tokio::join!(
             self.runs.lose(partition),
             self.sessions.lose(partition),
-            self.keys.lose(partition)
+            self.keys.lose(partition),
+            self.settings.lose(partition)
         );
     }
 }
@@ -97,5 +114,11 @@ impl Serves<Run> for Directory {
 impl Serves<Key> for Directory {
     fn table(&self) -> Option<&Arc<Table<Key>>> {
         Some(&self.keys)
+    }
+}
+
+impl Serves<Settings> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Settings>>> {
+        Some(&self.settings)
     }
 }

@@ -1,7 +1,7 @@
 //! What can be said to the owners of each kind of stream, and how they refuse: the frozen numbers of each word.
 
 use crate::carried;
-use events::{key, run, session};
+use events::{key, run, session, settings};
 
 carried!(session::Command {
     Submit { run, spec, on_busy, seen } = 100 / 1;
@@ -50,4 +50,12 @@ carried!(key::Command {
 carried!(key::Refusal {
     NoSuchKey = 350 / 1;
     Exists = 351 / 1;
+});
+
+carried!(settings::Command {
+    RaiseReader(to) = 600 / 1;
+});
+
+carried!(settings::Refusal {
+    NoWayBack { have } = 650 / 1;
 });

@@ -64,6 +64,7 @@ pub static ROUTES: &[Row] = &[
     row(Method::POST, "/v1/nodes/{name}/drain", Right::NodesManage),
     row(Method::DELETE, "/v1/nodes/{name}/drain", Right::NodesManage),
     row(Method::POST, "/v1/nodes/{name}/fence", Right::NodesManage),
+    row(Method::POST, "/v1/nodes/upgrade-schema", Right::NodesManage),
     row(Method::GET, "/v1/capabilities", Right::HealthRead),
     // An orchestrator has no key; these say alive or ready, and nothing else.
     open("/health"),

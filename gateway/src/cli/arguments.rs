@@ -4,7 +4,7 @@
 
 mod cluster;
 
-pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes};
+pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes, UpgradeSchema};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

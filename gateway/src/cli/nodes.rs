@@ -1,6 +1,6 @@
 //! `piton nodes`: list, drain and fence. Any node is asked; it passes on what another one has to do.
 
-use super::arguments::{Drain, Fence, Nodes, Output};
+use super::arguments::{Drain, Fence, Nodes, Output, UpgradeSchema};
 use super::client::{Ask, Client};
 use super::context::Context;
 use super::failure::CliError;
@@ -45,6 +45,7 @@ pub(super) async fn nodes(ctx: &mut Context<'_>, verb: Nodes) -> Result<Exit, Cl
         Nodes::Ls => ls(ctx, &client).await,
         Nodes::Drain(drain) => drained(ctx, &client, drain).await,
         Nodes::Fence(fence) => fenced(ctx, &client, fence).await,
+        Nodes::UpgradeSchema(upgrade) => upgraded(ctx, &client, upgrade).await,
     }
 }
 
@@ -120,7 +121,11 @@ fn confirmed(ctx: &mut Context<'_>, name: &str) -> Result<bool, CliError> {
          It does not call back what is on its way: a model call or a tool's request that {name} has sent already goes on; \
          the new owners record it as unknown and never repeat it by themselves."
     ))?;
-    ctx.prompt(&format!("Fence {name}? [yes/no] "))?;
+    asked(ctx, &format!("Fence {name}? [yes/no] "))
+}
+
+fn asked(ctx: &mut Context<'_>, question: &str) -> Result<bool, CliError> {
+    ctx.prompt(question)?;
     let mut answer = String::new();
     let read = std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut answer);
     read.map_err(|source| CliError::File {
@@ -129,6 +134,34 @@ fn confirmed(ctx: &mut Context<'_>, name: &str) -> Result<bool, CliError> {
         source,
     })?;
     Ok(answer.trim().eq_ignore_ascii_case("yes"))
+}
+
+async fn upgraded(
+    ctx: &mut Context<'_>,
+    client: &Client,
+    upgrade: UpgradeSchema,
+) -> Result<Exit, CliError> {
+    if !upgrade.yes {
+        ctx.remark(
+            "Every node must run the build that is asked. From then on no older one is let into this journal, and its nodes may \
+             write what older ones can not read.\nThere is no way back: what was written so stays, and a backup from before is \
+             the only journal that an older build can read.",
+        )?;
+        if !asked(ctx, "Upgrade? [yes/no] ")? {
+            return Err(CliError::Usage(
+                "nothing was upgraded: answer yes, or give --yes".to_owned(),
+            ));
+        }
+    }
+    let done = client.ask(Method::POST, Ask::at(&["v1", "nodes", "upgrade-schema"])).await?;
+    match ctx.output() {
+        Output::Table => {
+            let (reader, build) = (field(&done, "minimum_reader"), field(&done, "build"));
+            writeln!(ctx.out, "the minimum reader is {reader}, which build {build} reads")?;
+        }
+        Output::Json | Output::Jsonl => ctx.object(&done)?,
+    }
+    Ok(Exit::Ok)
 }
 
 /// The answer for programs, a sentence for people.

@@ -4,7 +4,7 @@ use super::{ApiError, Code};
 use actors::order::NoDecision;
 use events::model_call::Class;
 use events::quantity::Millis;
-use events::{key, run, session};
+use events::{key, run, session, settings};
 use projections::ReadError;
 use std::error::Error;
 use store::StoreError;
@@ -62,6 +62,12 @@ impl From<session::Refusal> for ApiError {
             session::Refusal::NotHolder(_) => Code::RunEnded,
         };
         Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<settings::Refusal> for ApiError {
+    fn from(refusal: settings::Refusal) -> Self {
+        Self::new(Code::NodeRefused, refusal.to_string())
     }
 }
 

@@ -10,13 +10,14 @@ use actors::bus::node::{Answer, Described, NoAnswer, Question};
 use actors::cluster::bucket::uptime;
 use actors::cluster::member::{Nodes, Wish};
 use actors::cluster::{NodeName, place};
-use actors::order::Build;
+use actors::order::{Build, Lane};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use events::id::PARTITIONS;
 use events::record::Boot;
+use events::settings::{Command, Reader, Settings, SettingsId};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ const TAKEN_MAX: Duration = Duration::from_secs(10);
 pub fn routes() -> Router<App> {
     Router::new()
         .route("/v1/nodes", get(list))
+        .route("/v1/nodes/upgrade-schema", post(upgrade_schema))
         .route("/v1/nodes/{name}/drain", post(drain).delete(undrain))
         .route("/v1/nodes/{name}/fence", post(fence))
 }
@@ -234,4 +236,43 @@ pub async fn fence(
         "taken": taken.saturating_sub(left),
         "holds": left,
     })))
+}
+
+/// Lets no build in any more that reads less than this one. Every node must run this build; there is no way back.
+///
+/// # Errors
+///
+/// 409 while a node runs another build, or the minimum is higher already; 503 when a node does not answer.
+pub async fn upgrade_schema(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Value>, ApiError> {
+    if let Some(cluster) = &app.cluster {
+        for row in rows(&app, cluster).await {
+            same_build(&row)?;
+        }
+    }
+    let order = app.order(Command::RaiseReader(Reader::OURS), caller.actor, Lane::Control);
+    let observed = app.decide::<Settings>(SettingsId::Journal, order).await?;
+    Ok(Json(json!({"minimum_reader": observed.state.reader.0, "build": Build::OURS.to_string()})))
+}
+
+fn same_build(row: &Row) -> Result<(), ApiError> {
+    let Row { name, standing, described, .. } = row;
+    match (standing, described) {
+        (Standing::Gone | Standing::Fenced, _) => Ok(()),
+        (Standing::Lives(_), Some(said)) if said.build == Build::OURS => Ok(()),
+        (Standing::Lives(_), Some(said)) => {
+            let (build, ours) = (said.build, Build::OURS);
+            let why =
+                format!("{name} runs build {build}, this node {ours}: finish the upgrade first");
+            Err(ApiError::new(Code::NodeRefused, why))
+        }
+        (Standing::Lives(_), None) => {
+            let why = format!(
+                "{name} does not answer, so its build is not known: ask again, or fence it"
+            );
+            Err(ApiError::new(Code::NodeSilent, why))
+        }
+    }
 }

@@ -9,7 +9,7 @@ use events::run::life::{Finished, MessageRef, Outcome, Reason};
 use events::run::spec::{Candidate, Delivery, Dropped, Plane, ReplayClass, Spec};
 use events::run::step::{Charge, Stop};
 use events::usage::{Price, Rates};
-use events::{json::Json, key, model_call::Class, session};
+use events::{json::Json, key, model_call::Class, session, settings};
 use serde_json::{Value, json};
 
 /// Any fact.
@@ -19,6 +19,7 @@ pub fn fact(fact: &Fact) -> Value {
         Fact::Session(event) => session_event(event),
         Fact::Run(event) => run_event(event),
         Fact::Key(event) => key_event(event),
+        Fact::Settings(settings::Event::ReaderRaised(raised)) => json!({"to": raised.to.0}),
         Fact::Probe => Value::Null,
     }
 }

@@ -12,6 +12,7 @@ fn event(known: &Fact) -> String {
         Fact::Run(event) => live::name(event).to_owned(),
         Fact::Session(event) => format!("session.{}", event.name()),
         Fact::Key(event) => format!("key.{}", event.name()),
+        Fact::Settings(event) => format!("settings.{}", event.name()),
         Fact::Probe => known.name().to_owned(),
     }
 }

@@ -242,6 +242,9 @@ fn the_bytes_of_what_crosses_nodes_do_not_change() {
     lines(&[Reply::Here], &mut found);
     refusals(&mut found);
     between_nodes(&mut found);
+    let reader = events::settings::Reader(2);
+    lines(&[events::settings::Command::RaiseReader(reader)], &mut found);
+    lines(&[events::settings::Refusal::NoWayBack { have: reader }], &mut found);
     if std::env::var_os("PITON_BLESS").is_some() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden/bus.txt");
         std::fs::write(path, found.join("\n") + "\n").unwrap();
@@ -268,6 +271,8 @@ fn no_number_is_used_twice_over_the_whole_bus() {
         run::Refusal::TABLE,
         key::Command::TABLE,
         key::Refusal::TABLE,
+        events::settings::Command::TABLE,
+        events::settings::Refusal::TABLE,
         crate::bus::node::Question::TABLE,
         crate::bus::node::Answer::TABLE,
         Request::TABLE,

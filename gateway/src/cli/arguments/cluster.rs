@@ -23,6 +23,19 @@ pub enum Nodes {
         after_help = "Examples:\n  piton nodes fence node-2\n  piton nodes fence node-2 --yes"
     )]
     Fence(Fence),
+    /// Let no older build in any more, once every node runs this one; there is no way back
+    #[command(
+        after_help = "Examples:\n  piton nodes upgrade-schema\n  piton nodes upgrade-schema --yes"
+    )]
+    UpgradeSchema(UpgradeSchema),
+}
+
+/// Raise the minimum reader.
+#[derive(Debug, Args)]
+pub struct UpgradeSchema {
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// Drain a node.

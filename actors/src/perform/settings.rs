@@ -1,0 +1,15 @@
+//! Settings owe the world nothing.
+
+use crate::host::Hosted;
+use events::settings::{Command, Never, Settings, SettingsId};
+use std::{sync::Arc, time::Duration};
+
+impl Hosted for Settings {
+    type World = ();
+    const INBOX: usize = 16;
+    const IDLE: Duration = Duration::from_secs(30);
+
+    async fn perform(_world: &Arc<()>, _id: SettingsId, _effect: Never, what: Never) -> Command {
+        match what {}
+    }
+}
