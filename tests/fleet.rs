@@ -2,10 +2,14 @@
 
 use crate::Node;
 use crate::nats::{Nats, Sync};
-use crate::process::{PATIENCE, answer, json as body, wait_for};
+use crate::process::{PATIENCE, answer, json as body};
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+/// Between two looks at the nodes.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Servers, and nodes over them.
 pub struct Cluster {
@@ -61,13 +65,19 @@ impl Cluster {
 
     /// Waits until every node sees all the others, and serves what belongs to it.
     pub async fn settled(&self) {
+        let deadline = Instant::now() + PATIENCE;
         for node in &self.nodes {
-            wait_for("every node has its share", || async {
+            loop {
                 let (_, list) = node.get("/v1/nodes").await;
                 let (ready, _) = node.get("/health/ready").await;
-                (list["count"] == self.nodes.len() && ready == 200).then_some(())
-            })
-            .await;
+                if list["count"] == self.nodes.len() && ready == 200 {
+                    break;
+                }
+                let log = node.log();
+                let last = log.lines().rev().take(40).collect::<Vec<_>>().join("\n");
+                assert!(Instant::now() < deadline, "not settled: {ready} {list}, newest:\n{last}");
+                tokio::time::sleep(LOOK).await;
+            }
         }
     }
 

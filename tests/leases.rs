@@ -7,6 +7,7 @@ use actors::cluster::bucket::Bucket;
 use actors::cluster::dispatch::Horizon;
 use actors::cluster::keeper::{Keeper, Owned, Owns};
 use actors::cluster::lease::{Holder, Outcome, Seen};
+use actors::cluster::member::Members;
 use events::id::Partition;
 use events::record::{Boot, Epoch, JournalId};
 use events::subject::Namespace;
@@ -167,6 +168,55 @@ async fn a_bucket_that_was_deleted_is_made_again_and_blocks_nobody() {
     let bucket = arena.bucket().await;
     let Ok(Seen::Held { holder: Some(holder), .. }) = bucket.look(seven()).await else { panic!() };
     assert_eq!((holder.node.as_str(), holder.epoch), ("a", again.epoch));
+}
+
+#[tokio::test]
+async fn a_bucket_that_was_made_again_is_watched_again() {
+    let arena = Arena::new().await;
+    let (a, b) = (arena.keeper("a", 11).await, arena.keeper("b", 12).await);
+    let bucket = arena.bucket().await;
+    let member = |(name, boot): (&str, u128)| {
+        Members::start(bucket.clone(), name.parse().unwrap(), Boot(boot))
+    };
+    let members = [("a", 11), ("b", 12)].map(member);
+    let eight = Partition::of(8);
+    a.place(here()).await;
+    b.place(BTreeSet::from([eight])).await;
+    let first = owned(&a).await;
+    let count = async |count: usize| {
+        let mut nodes = members[0].nodes();
+        patient(nodes.wait_for(|nodes| nodes.lives().count() == count)).await.unwrap();
+    };
+    count(2).await;
+    let context = async_nats::jetstream::new(arena.client().await);
+    patient(context.delete_stream(namespace().lease_stream())).await.unwrap();
+    until(&a, |owned| owned.is_some_and(|owned| owned.epoch > first)).await.unwrap();
+    // Both have said a word in the new one.
+    let stands = async |subject: String| {
+        patient(async {
+            let stream = context.get_stream(namespace().lease_stream()).await.unwrap();
+            while stream.get_last_raw_message_by_subject(&subject).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    };
+    for subject in ["a", "b"].map(|node| namespace().member_of(node)) {
+        stands(subject).await;
+    }
+    stands(namespace().lease_of(eight)).await;
+    let since = Instant::now();
+    b.place(here()).await;
+    a.place(BTreeSet::new()).await;
+    until(&a, |owned| owned.is_some_and(|owned| owned.draining)).await;
+    a.drained(seven()).await;
+    owned(&b).await;
+    let took = since.elapsed();
+    assert!(took.as_secs() < 15, "it is told, and does not find out by looking: {took:?}");
+    // A third one comes.
+    let _third = member(("c", 13));
+    count(3).await;
+    println!("handed over in {took:?}, a third node seen after {:?}", since.elapsed());
 }
 
 #[tokio::test]

@@ -8,5 +8,6 @@ pub mod nats;
 pub mod process;
 pub mod sse;
 pub mod upstream;
+pub mod work;
 
 pub use process::{ADMIN_KEY, Node};

@@ -8,6 +8,7 @@ mod cluster_model;
 mod contract;
 mod crash;
 mod disk_full;
+mod elections;
 mod families;
 mod hosts;
 mod kill_loop;

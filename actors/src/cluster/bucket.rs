@@ -8,7 +8,7 @@ use super::member::{Life, Wish};
 use super::{NodeName, Uptime};
 use async_nats::jetstream::context::{Context, PublishErrorKind};
 use async_nats::jetstream::kv::{self, Operation};
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, StorageType};
+use async_nats::jetstream::stream::{Info, LastRawMessageErrorKind, StorageType, Stream as Held};
 use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
 use events::codec;
@@ -22,6 +22,8 @@ use std::time::Duration;
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// How long the marker of an expired value stands. A node that looks later finds nothing, and takes that as free.
 const MARKER: Duration = Duration::from_secs(60);
+/// How often it is asked whether the bucket is still the same one.
+const REMADE: Duration = Duration::from_secs(3);
 /// Kind and schema of a value.
 const VALUE: (u16, u16) = (40, 1);
 /// Kind and schema of the word of a node that takes partitions.
@@ -115,8 +117,9 @@ impl Bucket {
         let found = self.context.get_key_value(self.namespace.lease_bucket()).await;
         let bucket = found.map_err(|error| silent(&error))?;
         let keys = ["node.*", "fence.*"];
+        let made = made(&bucket.stream);
         let watch = bucket.watch_many_with_history(keys).await.map_err(|error| silent(&error))?;
-        Ok(watch.map(|entry| {
+        let told = watch.map(|entry| {
             let entry = entry.ok()?;
             let value = match entry.operation {
                 Operation::Put => Some(&*entry.value),
@@ -124,7 +127,8 @@ impl Bucket {
             };
             let (revision, is_last) = (entry.revision, entry.delta == 0);
             Some(News { said: said(&entry.key, value), revision, is_last })
-        }))
+        });
+        Ok(told.take_until(Box::pin(self.clone().made_again(made))))
     }
 
     /// Makes the bucket if it is not there, and opens a watch on it: what stands under each key first, then each change.
@@ -145,10 +149,11 @@ impl Bucket {
             ..kv::Config::default()
         };
         let silent = |error: &dyn std::error::Error| BucketError::Silent(error.to_string());
-        let made = self.context.create_key_value(config).await;
-        let bucket = made.map_err(|error| silent(&error))?;
+        let found = self.context.create_key_value(config).await;
+        let bucket = found.map_err(|error| silent(&error))?;
+        let made = made(&bucket.stream);
         let watch = bucket.watch_with_history(">").await.map_err(|error| silent(&error))?;
-        Ok(watch.map(|entry| {
+        let told = watch.map(|entry| {
             let entry = entry.ok()?;
             let partition = Namespace::leased(&entry.key)?;
             let seen = match entry.operation {
@@ -158,7 +163,23 @@ impl Bucket {
                 Operation::Delete | Operation::Purge => Seen::Free { revision: entry.revision },
             };
             Some((partition, seen))
-        }))
+        });
+        Ok(told.take_until(Box::pin(self.clone().made_again(made))))
+    }
+
+    /// Returns when another bucket stands in the place of the one that was made then. A watch on the former one is told
+    /// nothing of that; its consumer comes back on the new one, somewhere, and has missed what came before.
+    async fn made_again(self, then: i128) {
+        loop {
+            tokio::time::sleep(REMADE).await;
+            let found = self.context.get_stream(self.namespace.lease_stream()).await;
+            if found.is_ok_and(|stream| made(&stream) != then) {
+                tracing::warn!(
+                    "another lease bucket stands there: it is watched from its beginning"
+                );
+                return;
+            }
+        }
     }
 
     /// Writes a value that ends after [`TTL`], if the key's revision is the expected one.
@@ -248,6 +269,11 @@ pub(super) struct News {
     pub(super) revision: u64,
     /// Nothing that was there before is left to be told.
     pub(super) is_last: bool,
+}
+
+/// When a bucket was made, in ns since 1970, which tells it from another one of the same name.
+fn made(stream: &Held<Info>) -> i128 {
+    stream.cached_info().created.unix_timestamp_nanos()
 }
 
 /// What the watch says of one node.
