@@ -99,7 +99,7 @@ fn piton() -> Namespace {
 fn streams(namespace: &Namespace) -> Vec<String> {
     let shards = (0..SHARDS).map(|shard| namespace.shard_stream(shard, Generation::FIRST));
     let beside = [namespace.blob_stream(), namespace.snapshot_stream(), namespace.meta_stream()];
-    shards.chain(beside).chain([namespace.lease_stream()]).collect()
+    shards.chain(beside).chain([namespace.vault_stream(), namespace.lease_stream()]).collect()
 }
 
 /// A client, and what the server tells it it may not.

@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`task`], [`clock`], [`entropy`], [`order`], [`permit`], [`health`], [`node`], then the host
 //! ([`host`], the inbox before it, [`table`], [`supervisor`]), who wakes it ([`agenda`]) and who asks it
-//! ([`directory`], [`bus`]) and on which node ([`cluster`]); [`metric`] names what is counted.
+//! ([`directory`], [`bus`]), on which node ([`cluster`]), who reads along ([`follower`]), and what for ([`credentials`]); [`metric`] names what is counted.
 
 #![warn(missing_docs)]
 
@@ -14,8 +14,10 @@ pub mod agenda;
 pub mod bus;
 pub mod clock;
 pub mod cluster;
+pub mod credentials;
 pub mod directory;
 pub mod entropy;
+pub mod follower;
 pub mod health;
 pub mod host;
 mod inbox;

@@ -50,6 +50,10 @@ pub const NODES_SEEN: &str = "piton_nodes_seen";
 
 const FROM: &str = "from";
 const REASON: &str = "reason";
+/// Gauge, seconds that this node is behind with the streams of a `kind` that it follows. Below 1 while all is well; above 5
+/// what may not be stale is refused: an alert.
+pub const FOLLOWER_LAG: &str = "piton_follower_lag_seconds";
+
 const KIND: &str = "kind";
 const OUTCOME: &str = "outcome";
 const LANE: &str = "lane";
@@ -182,6 +186,10 @@ pub(crate) fn node_silent() {
     metrics::counter!(NODES_SILENT).increment(1);
 }
 
+pub(crate) fn lags(kind: StreamKind, lag: Duration) {
+    metrics::gauge!(FOLLOWER_LAG, KIND => kind.name()).set(lag.as_secs_f64());
+}
+
 pub(crate) fn unsupported() {
     metrics::counter!(BUS_UNSUPPORTED).increment(1);
 }
@@ -191,6 +199,7 @@ pub fn describe() {
     describe_counter!(HOST_FALLS, Unit::Count, "falls of hosts, by kind");
     describe_counter!(HOST_RESTARTS, Unit::Count, "hosts started again after a fall, by kind");
     describe_gauge!(HOSTS_LIVE, Unit::Count, "streams with a host, by kind");
+    describe_gauge!(FOLLOWER_LAG, Unit::Seconds, "behind with followed streams, by kind");
     describe_gauge!(HOSTS_PARKED, Unit::Count, "streams parked after too many falls, by kind");
     describe_gauge!(PERMITS_USED, Unit::Count, "commands admitted and not answered yet, by lane");
     describe_counter!(BUSY, Unit::Count, "commands refused as busy, by cause");

@@ -183,6 +183,15 @@ impl Routing {
         self
     }
 
+    /// The same with providers that can be asked besides; `default` answers where nobody did.
+    #[must_use]
+    pub fn opened(&self, more: impl IntoIterator<Item = String>, default: Option<Default>) -> Self {
+        let mut routing = self.clone();
+        routing.configured.extend(more);
+        routing.default = routing.default.or(default);
+        routing
+    }
+
     /// Who is asked when nobody is named.
     #[must_use]
     pub const fn default(&self) -> Option<&Default> {

@@ -4,7 +4,7 @@
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
 use crate::record::{StreamKey, StreamKind};
-use crate::{key, run, session, settings};
+use crate::{credential, key, run, session, settings};
 
 /// A fact of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Fact {
     Key(key::Event),
     /// Of the journal's settings.
     Settings(settings::Event),
+    /// Of a provider's credentials.
+    Credential(credential::Event),
     /// Of the store's own tests.
     Probe,
 }
@@ -30,6 +32,7 @@ impl Fact {
             Self::Run(event) => event.name(),
             Self::Key(event) => event.name(),
             Self::Settings(event) => event.name(),
+            Self::Credential(event) => event.name(),
             Self::Probe => "probe",
         }
     }
@@ -53,6 +56,9 @@ pub fn decode(
         StreamKind::Run => Fact::Run(Box::new(run::Event::decode(kind, schema, payload)?)),
         StreamKind::Key => Fact::Key(key::Event::decode(kind, schema, payload)?),
         StreamKind::Settings => Fact::Settings(settings::Event::decode(kind, schema, payload)?),
+        StreamKind::Credential => {
+            Fact::Credential(credential::Event::decode(kind, schema, payload)?)
+        }
         StreamKind::Probe => Fact::Probe,
     })
 }
@@ -68,6 +74,8 @@ pub enum Folded {
     Key(Box<key::State>),
     /// The journal's settings.
     Settings(Box<settings::State>),
+    /// A provider's credentials.
+    Credential(Box<credential::State>),
     /// A stream of the store's own tests.
     Probe,
 }
@@ -81,6 +89,7 @@ impl Folded {
             StreamKind::Run => Self::Run(Box::default()),
             StreamKind::Key => Self::Key(Box::default()),
             StreamKind::Settings => Self::Settings(Box::default()),
+            StreamKind::Credential => Self::Credential(Box::default()),
             StreamKind::Probe => Self::Probe,
         }
     }
@@ -108,9 +117,17 @@ impl Folded {
             (Self::Settings(state), Fact::Settings(event)) => {
                 Ok(Self::Settings(Box::new(settings::Settings::evolve(*state, event)?)))
             }
+            (Self::Credential(state), Fact::Credential(event)) => {
+                Ok(Self::Credential(Box::new(credential::Credential::evolve(*state, event)?)))
+            }
             (Self::Probe, Fact::Probe) => Ok(Self::Probe),
             (
-                Self::Session(_) | Self::Run(_) | Self::Key(_) | Self::Settings(_) | Self::Probe,
+                Self::Session(_)
+                | Self::Run(_)
+                | Self::Key(_)
+                | Self::Settings(_)
+                | Self::Credential(_)
+                | Self::Probe,
                 _,
             ) => Err(stray("a stream of another kind")),
         }
@@ -124,6 +141,7 @@ impl Folded {
             Self::Run(state) => Some(run::Run::wake(state)),
             Self::Key(state) => Some(key::Key::wake(state)),
             Self::Settings(state) => Some(settings::Settings::wake(state)),
+            Self::Credential(state) => Some(credential::Credential::wake(state)),
             Self::Probe => None,
         }
     }
@@ -136,12 +154,17 @@ mod tests {
     /// Kinds are never reused: two aggregates sharing one would read each other's facts.
     #[test]
     fn every_kind_and_schema_belongs_to_one_fact() {
-        let mut all: Vec<(u16, u16)> =
-            [session::Event::TABLE, run::Event::TABLE, key::Event::TABLE, settings::Event::TABLE]
-                .concat()
-                .iter()
-                .map(|(kind, schema, _)| (*kind, *schema))
-                .collect();
+        let mut all: Vec<(u16, u16)> = [
+            session::Event::TABLE,
+            run::Event::TABLE,
+            key::Event::TABLE,
+            settings::Event::TABLE,
+            credential::Event::TABLE,
+        ]
+        .concat()
+        .iter()
+        .map(|(kind, schema, _)| (*kind, *schema))
+        .collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

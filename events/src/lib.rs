@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
 //! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]) and the aggregates
-//! (session, run, key, settings), and [`subject`], which spells where NATS carries them.
+//! (session, run, key, credential, settings), and [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
@@ -13,6 +13,7 @@
 pub mod aggregate;
 pub mod catalogue;
 pub mod codec;
+pub mod credential;
 pub mod id;
 pub mod journal;
 pub mod json;

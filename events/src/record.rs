@@ -131,6 +131,8 @@ pub enum StreamKind {
     Settings,
     /// A stream of the store's own tests.
     Probe,
+    /// A provider's credentials.
+    Credential,
 }
 
 impl StreamKind {
@@ -143,6 +145,7 @@ impl StreamKind {
             Self::Key => "key",
             Self::Settings => "settings",
             Self::Probe => "probe",
+            Self::Credential => "credential",
         }
     }
 }
@@ -157,7 +160,9 @@ pub struct StreamKey {
 
 /// The text does not name a stream of this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings")]
+#[error(
+    "{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings, credential"
+)]
 pub struct NotAStream(pub String);
 
 /// Bytes of the longest stream key.
@@ -230,13 +235,14 @@ impl FromStr for StreamKey {
             "key" => StreamKind::Key,
             "settings" => StreamKind::Settings,
             "probe" => StreamKind::Probe,
+            "credential" => StreamKind::Credential,
             _ => return Err(bad()),
         };
         let rooted = match kind {
             StreamKind::Session => id.parse().map(|id: crate::id::SessionId| id.place()).ok(),
             StreamKind::Run => id.parse().map(|id: crate::id::RunId| id.place()).ok(),
             StreamKind::Key => id.parse().map(|id: KeyId| id.place()).ok(),
-            StreamKind::Settings | StreamKind::Probe => None,
+            StreamKind::Settings | StreamKind::Probe | StreamKind::Credential => None,
         };
         Ok(match rooted {
             Some(place) => Self { kind, partition: place.partition, text: text.into() },

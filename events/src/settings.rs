@@ -224,7 +224,9 @@ mod tests {
                 ((kind, schema), Reader(reader))
             })
             .collect();
-        let tables = [session::Event::TABLE, run::Event::TABLE, key::Event::TABLE, Event::TABLE];
+        let credential = crate::credential::Event::TABLE;
+        let tables =
+            [session::Event::TABLE, run::Event::TABLE, key::Event::TABLE, credential, Event::TABLE];
         for (kind, schema, name) in tables.concat() {
             let known = since.get(&(kind, schema)).unwrap_or_else(|| {
                 panic!("{kind} {schema} {name} is new: raise Reader::OURS and add a line to golden/reader.txt")

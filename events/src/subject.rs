@@ -259,6 +259,30 @@ impl Namespace {
         format!("piton.{self}.delta.*.{run}")
     }
 
+    /// The `JetStream` stream that holds the vault's bucket.
+    #[must_use]
+    pub fn vault_stream(&self) -> String {
+        format!("KV_VAULT_{self}")
+    }
+
+    /// Everything of the vault.
+    #[must_use]
+    pub fn vault(&self) -> String {
+        format!("$KV.VAULT_{self}.>")
+    }
+
+    /// The subject of a value in the vault; its name is made of tokens with dots between them.
+    #[must_use]
+    pub fn vault_of(&self, name: &str) -> String {
+        format!("$KV.VAULT_{self}.{name}")
+    }
+
+    /// The name of the value in the vault whose subject this is.
+    #[must_use]
+    pub fn vaulted<'a>(&self, subject: &'a str) -> Option<&'a str> {
+        subject.strip_prefix(&format!("$KV.VAULT_{self}."))
+    }
+
     /// All public events of a project.
     #[must_use]
     pub fn events_of(&self, project: &Token) -> String {
@@ -464,6 +488,11 @@ mod tests {
         assert_eq!(ours().commands_of(five), "piton.prod.cmd.05.>");
         assert_eq!(ours().lease_of(five), "$KV.LEASE_prod.p.05");
         assert_eq!(ours().lease_stream(), format!("KV_{}", ours().lease_bucket()));
+        assert_eq!(ours().vault_stream(), "KV_VAULT_prod");
+        let value = ours().vault_of("credential.openai.main");
+        assert_eq!(value, "$KV.VAULT_prod.credential.openai.main");
+        assert_eq!(ours().vaulted(&value), Some("credential.openai.main"));
+        assert_eq!(ours().vaulted("$KV.VAULT_other.a"), None);
         assert_eq!(ours().member_of("node-1"), "$KV.LEASE_prod.node.node-1");
         assert_eq!(["node.node-1", "p.05"].map(Namespace::member), [Some("node-1"), None]);
         assert_eq!(ours().fence_of("node-1"), "$KV.LEASE_prod.fence.node-1");

@@ -3,7 +3,7 @@
 //! A handler reads the log's owners for single objects and the projections for lists and totals; it never decides.
 
 use crate::auth::Verifier;
-use crate::boot::ClusterView;
+use crate::boot::{Answering, ClusterView};
 use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{ApiError, Code};
@@ -12,6 +12,7 @@ use crate::telemetry::Metrics;
 use actors::bus::Bus;
 use actors::clock::Clock;
 use actors::cluster::place;
+use actors::credentials::Credentials;
 use actors::directory::Serves;
 use actors::entropy::Entropy;
 use actors::host::Hosted;
@@ -49,10 +50,10 @@ pub struct Parts {
     pub directory: Arc<Directory>,
     /// Text while it comes.
     pub live: Arc<Live>,
-    /// Which model answers.
-    pub routing: Routing,
-    /// The models that are offered, for `GET /v1/models`.
-    pub models: Vec<String>,
+    /// Which model answers, by what this node was told.
+    pub answering: Answering,
+    /// Which profiles the providers have.
+    pub credentials: Arc<Credentials>,
     /// The tools that run here.
     pub tools: Arc<Registry>,
     /// Who may.
@@ -96,6 +97,18 @@ impl App {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
+    }
+
+    /// Which model answers now: a profile that was added since opens its provider.
+    #[must_use]
+    pub fn routing(&self) -> Routing {
+        self.answering.routing(&self.credentials)
+    }
+
+    /// The models that are offered, for `GET /v1/models`.
+    #[must_use]
+    pub fn models(&self) -> Vec<String> {
+        self.answering.models(&self.credentials)
     }
 
     /// The log.

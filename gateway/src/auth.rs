@@ -4,13 +4,13 @@
 //! role has a right is asked in one place, for every route, before a handler runs.
 
 pub mod node_key;
-pub mod private;
 pub mod role;
 pub mod route;
 pub mod text;
 
 pub use role::Right;
 pub use route::{Need, ROUTES};
+pub use store::private;
 
 use axum::http::{HeaderMap, header};
 use events::id::KeyId;

@@ -5,6 +5,7 @@
 //! bound, end the rest in the log as it would have been after a crash.
 
 mod cluster;
+pub mod credentials;
 mod journal;
 pub mod keys;
 mod note;
@@ -15,6 +16,7 @@ mod stop;
 pub use cluster::View as ClusterView;
 pub use journal::FolderError;
 pub use note::{FILE as NODE_FILE, NodeNote};
+pub use providers::Answering;
 pub use reader::ReaderError;
 pub use stop::Stop;
 
@@ -31,6 +33,7 @@ use ::projections::{self as views, Runner};
 use actors::bus::life::DoorError;
 use actors::bus::{Bus, Local, Nats};
 use actors::clock::Clock;
+use actors::credentials::Credentials;
 use actors::entropy::Entropy;
 use actors::live::Live;
 use actors::node::Node;
@@ -150,6 +153,9 @@ pub enum BootError {
     /// The issued keys can not be read.
     #[error("the issued keys can not be read from the journal")]
     Issued(#[source] keys::KeysError),
+    /// The providers' credentials.
+    #[error(transparent)]
+    Credentials(#[from] credentials::CredentialsError),
     /// The note for the command line.
     #[error("{path} can not be written")]
     Note {
@@ -168,6 +174,7 @@ impl BootError {
             Self::FaultsForbidden(_)
             | Self::Provider(_)
             | Self::Tools(_)
+            | Self::Credentials(credentials::CredentialsError::Vault(_))
             | Self::Reader(ReaderError::TooOld { .. } | ReaderError::Newer(_)) => {
                 Exit::Configuration
             }
@@ -178,6 +185,7 @@ impl BootError {
             | Self::Folder(_)
             | Self::Reader(ReaderError::Store(_))
             | Self::Door(_)
+            | Self::Credentials(credentials::CredentialsError::Streams(_))
             | Self::Private(_)
             | Self::Keys(_)
             | Self::Views { .. }
@@ -251,8 +259,9 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let tools = Arc::new(Registry::new(tools::native::tools(config.data_dir.join(NOTES)))?);
     let live = Arc::new(Live::default());
     let at_work = run::AtWork::default();
-    let tables =
-        Box::pin(tables(&node, (&found, &tools), &live, &at_work, clustered.as_ref())).await?;
+    let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
+    let world = World { found: &found, tools: &tools, live: &live, at_work: &at_work };
+    let tables = Box::pin(tables(&node, world, &opened.credentials, clustered.as_ref())).await?;
     let (projections, runner) = start_views(&config, &store).await?;
     let read = keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
     let listener = TcpListener::bind(config.bind).await;
@@ -275,8 +284,8 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         bus: tables.bus,
         directory: tables.directory,
         live,
-        routing: found.routing,
-        models: found.models,
+        answering: found.answering,
+        credentials: Arc::clone(&opened.credentials),
         tools,
         verifier,
         projections,
@@ -292,6 +301,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     serve(&app, listener, &mut stop);
     background(&app, runner, &mut stop);
     begin(&app, read, &mut stop);
+    credentials::begin(&app, opened, &mut stop);
     let path = app.config.data_dir.join(NODE_FILE);
     NodeNote::here(address).write(&path).map_err(|source| BootError::Note { path, source })?;
     Ok(Running { address, answers: found.answers, told: own.told, app, stop })
@@ -332,12 +342,19 @@ struct Tables {
     directory: Arc<Directory>,
 }
 
+/// What runs need of the node.
+struct World<'a> {
+    found: &'a providers::Found,
+    tools: &'a Arc<Registry>,
+    live: &'a Arc<Live>,
+    at_work: &'a run::AtWork,
+}
+
 /// Runs first, for sessions drive them; each then knows the other.
 async fn tables(
     node: &Node,
-    (found, tools): (&providers::Found, &Arc<Registry>),
-    live: &Arc<Live>,
-    at_work: &run::AtWork,
+    World { found, tools, live, at_work }: World<'_>,
+    credentials: &Arc<Credentials>,
     clustered: Option<&Clustered>,
 ) -> Result<Tables, BootError> {
     // A node of a cluster serves nothing before it has a lease of it.
@@ -345,6 +362,8 @@ async fn tables(
     let world = Arc::new(run::World {
         client: found.client.clone(),
         endpoints: found.endpoints.clone(),
+        lent: found.answering.lent().clone(),
+        credentials: Some(Arc::clone(credentials)),
         tools: Arc::clone(tools),
         live: Arc::clone(live),
         sessions: OnceLock::new(),
@@ -360,7 +379,8 @@ async fn tables(
     world.sessions.get_or_init(|| Arc::downgrade(&sessions));
     let keys = Table::open_for(node.clone(), Arc::new(()), served).await?;
     let settings = Table::open_for(node.clone(), Arc::new(()), served).await?;
-    let directory = Arc::new(Directory { sessions, runs, keys, settings });
+    let credentials = Table::open_for(node.clone(), Arc::new(()), served).await?;
+    let directory = Arc::new(Directory { sessions, runs, keys, settings, credentials });
     let local = Local::new();
     local.lead_to(&directory);
     let bus = match clustered {
@@ -388,6 +408,7 @@ async fn between(
     bus.answer_for(&directory.runs);
     bus.answer_for(&directory.keys);
     bus.answer_for(&directory.settings);
+    bus.answer_for(&directory.credentials);
     Ok(bus)
 }
 

@@ -5,6 +5,7 @@
 
 mod about;
 pub mod arguments;
+mod auth;
 mod chat;
 mod client;
 mod cluster;
@@ -111,6 +112,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Nodes(verb) => wait(nodes::nodes(ctx, verb)),
         Verb::Cluster(verb) => cluster::cluster(ctx, verb),
         Verb::Routes(verb) => wait(routes::routes(ctx, verb)),
+        Verb::Auth(verb) => wait(auth::auth(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Completion(completion) => about::completion(ctx, &completion),

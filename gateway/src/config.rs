@@ -10,6 +10,7 @@ mod merge;
 mod model;
 pub mod nats;
 mod nearest;
+mod origin;
 mod routes;
 mod rule;
 mod secret;
@@ -20,6 +21,7 @@ pub use file::NAME as FILE_NAME;
 pub use merge::Problem;
 pub use model::{Model, NotAModel};
 pub use nearest::nearest;
+pub use origin::Origin;
 pub use secret::Secret;
 pub use show::Shown;
 
@@ -42,6 +44,9 @@ use url::Url;
 /// Where the node keeps its things when nobody says otherwise.
 const DATA_DIR: &str = "~/.piton";
 
+/// The file of provider credentials in the data folder.
+const CREDENTIALS: &str = "credentials.json";
+
 /// The file to read and no other.
 pub const CONFIG: &str = "PITON_CONFIG";
 /// The administrator's key itself.
@@ -55,38 +60,6 @@ pub const API_KEY: &str = "PITON_API_KEY";
 
 /// Variables of ours that are not settings.
 const OTHERS: [&str; 6] = [CONFIG, ADMIN_KEY, ADMIN_KEY_FILE, URL, API_KEY, nats::PASSWORD];
-
-/// Who said what a value is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// Nobody.
-    Default,
-    /// A line of the file.
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-    },
-    /// The table file of routes.
-    Table(PathBuf),
-    /// The variable of this name.
-    Environment(String),
-    /// The flag of this name.
-    Flag(&'static str),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Self::Table(path) => path.display().fmt(f),
-            Self::Environment(name) => write!(f, "environment {name}"),
-            Self::Flag(name) => write!(f, "flag {name}"),
-        }
-    }
-}
 
 /// What the command line says about the configuration.
 #[derive(Debug, Clone, Default)]
@@ -174,6 +147,10 @@ pub struct Config {
     pub retry: Retry,
     /// By id: every one that this build knows.
     pub providers: BTreeMap<String, Provider>,
+    /// The file of provider credentials, where the journal is a file too.
+    pub credentials_path: PathBuf,
+    /// A 403 that speaks of the key ends a profile at once.
+    pub dead_on_403: bool,
     /// The cluster; without one the journal is a file in the data folder.
     pub nats: Option<nats::Nats>,
     /// What is written to the log, and how.
@@ -381,12 +358,17 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let format = reader.take_or("log.format", "text", rule::format);
     let level = reader.take_or("log.level", "info", rule::level);
     let behind_proxy = reader.take_or("behind_proxy", "false", rule::switch);
+    let credentials_path = reader.take("credentials_path", rule::folder(home));
+    let dead_on_403 = reader.take_or("dead_on_403", "false", rule::switch);
     let nats = nats::read(reader);
     let providers = providers(reader, known);
     let (routes, model_routes_path) = routes::read(reader, known, home);
+    let data_dir = data_dir?;
     Some(Config {
         bind: bind?,
-        data_dir: data_dir?,
+        credentials_path: credentials_path.unwrap_or_else(|| data_dir.join(CREDENTIALS)),
+        dead_on_403: dead_on_403?,
+        data_dir,
         default_model,
         routes,
         model_routes_path,

@@ -4,6 +4,7 @@ use actors::clock::Clock;
 use actors::directory::Serves;
 use actors::host::Hosted;
 use actors::table::{Drained, Table};
+use events::credential::Credential;
 use events::id::Partition;
 use events::key::Key;
 use events::quantity::{Instant, Millis};
@@ -26,6 +27,8 @@ pub struct Directory {
     pub keys: Arc<Table<Key>>,
     /// The journal's settings.
     pub settings: Arc<Table<Settings>>,
+    /// The providers' credentials.
+    pub credentials: Arc<Table<Credential>>,
 }
 
 impl fmt::Debug for Directory {
@@ -45,6 +48,7 @@ impl Directory {
             .chain(of(&self.runs))
             .chain(of(&self.keys))
             .chain(of(&self.settings))
+            .chain(of(&self.credentials))
             .collect()
     }
 
@@ -58,7 +62,9 @@ impl Directory {
         // What they drive is at rest; those of held runs would wait for it until the deadline.
         let soon = clock.now().after(SESSIONS).min(deadline);
         let _driving = self.sessions.drain(soon).await;
-        runs + cut(self.keys.drain(deadline).await) + cut(self.settings.drain(deadline).await)
+        let keys = cut(self.keys.drain(deadline).await);
+        let settings = cut(self.settings.drain(deadline).await);
+        runs + keys + settings + cut(self.credentials.drain(deadline).await)
     }
 }
 
@@ -69,6 +75,7 @@ impl Directory {
         self.runs.serve(partition);
         self.keys.serve(partition);
         self.settings.serve(partition);
+        self.credentials.serve(partition);
     }
 
     /// Comes to rest in one partition, as [`Self::drain`] does in all.
@@ -78,14 +85,9 @@ impl Directory {
         let sessions = self.sessions.hand_over(partition, soon).await;
         let keys = self.keys.hand_over(partition, deadline).await;
         let settings = self.settings.hand_over(partition, deadline).await;
-        tracing::debug!(
-            partition = partition.number(),
-            ?runs,
-            ?sessions,
-            ?keys,
-            ?settings,
-            "at rest"
-        );
+        let credentials = self.credentials.hand_over(partition, deadline).await;
+        let partition = partition.number();
+        tracing::debug!(partition, ?runs, ?sessions, ?keys, ?settings, ?credentials, "at rest");
     }
 
     /// Ends the hosts of a partition at once, and their effects: no kind waits for another's to be gone.
@@ -94,7 +96,8 @@ impl Directory {
             self.runs.lose(partition),
             self.sessions.lose(partition),
             self.keys.lose(partition),
-            self.settings.lose(partition)
+            self.settings.lose(partition),
+            self.credentials.lose(partition)
         );
     }
 }
@@ -120,5 +123,11 @@ impl Serves<Key> for Directory {
 impl Serves<Settings> for Directory {
     fn table(&self) -> Option<&Arc<Table<Settings>>> {
         Some(&self.settings)
+    }
+}
+
+impl Serves<Credential> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Credential>>> {
+        Some(&self.credentials)
     }
 }

@@ -1,6 +1,7 @@
 //! The routes, a file for each resource. A route without a row in [`crate::auth`]'s table is refused.
 
 pub mod chat;
+pub mod credentials;
 pub mod harness;
 pub mod health;
 pub mod journal;
@@ -21,6 +22,7 @@ pub fn routes() -> Router<App> {
     Router::new()
         .merge(chat::routes())
         .merge(harness::routes())
+        .merge(credentials::routes())
         .merge(health::routes())
         .merge(journal::routes())
         .merge(keys::routes())

@@ -103,6 +103,8 @@ async fn runs(node: &Node) -> Arc<Table<Run>> {
     let world = run::World {
         client: providers::Client::new().expect("a client"),
         endpoints: [].into(),
+        lent: [].into(),
+        credentials: None,
         tools: Arc::new(Registry::new([]).expect("no tools")),
         live: Arc::new(Live::default()),
         sessions: OnceLock::new(),

@@ -4,7 +4,7 @@ use super::{Guest, PASSWORDS, connect, copy, copy_for, open, own, piton, read, s
 use crate::hosts::probe::{Command, Id, Probe, Rig, patient};
 use crate::probe::{after, all, grow, landed, stream};
 use actors::bus::{Bus, Local, Nats as NatsBus};
-use actors::cluster::bucket::Bucket;
+use actors::cluster::bucket::Bucket as Leases;
 use actors::cluster::keeper::{Keeper, Owns};
 use actors::cluster::member::Members;
 use actors::directory::Serves;
@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use store::jetstream::{SHARDS, Sync, client};
+use store::vault::{Bucket, KeyFile, OpenBucket, Plain, Revision, Vault};
 use store::verify::no_wakes;
 use store::{Connect, Faults, PAYLOAD_INLINE_MAX, Snapshot, Store, StoreError, spill};
 use tests::nats::Nats;
@@ -35,7 +36,10 @@ async fn a_node_does_all_of_its_work_in_any_namespace() {
     }
 }
 
-/// One life of a node: journal, leases, bus.
+/// A cluster's key.
+const KEY: &str = "k1:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// One life of a node: journal, leases, bus, vault.
 async fn works(connect: &Connect) {
     let store = open(connect.clone()).await;
     assert_eq!(store.sync(), Sync::Proved);
@@ -43,6 +47,7 @@ async fn works(connect: &Connect) {
     let (keeper, members) = leads(connect, &store, &stream).await;
     keeps(&store, &stream).await;
     erases(&store, &stream).await;
+    hides(connect).await;
     let report = store.verify(no_wakes).await.unwrap().unwrap();
     assert_eq!(report.problems, []);
     answers(connect, &store).await;
@@ -59,7 +64,7 @@ async fn works(connect: &Connect) {
 /// Takes the lease of a stream's partition, and says that it lives.
 async fn leads(connect: &Connect, store: &Store, stream: &StreamKey) -> (Keeper, Members) {
     let client = client(&connect.servers).await.unwrap();
-    let bucket = Bucket::new(client, connect.namespace.clone(), connect.replicas);
+    let bucket = Leases::new(client, connect.namespace.clone(), connect.replicas);
     let node = "n1".parse().unwrap();
     let keeper = Keeper::start(bucket.clone(), store.clone(), &node, connect.boot);
     keeper.place(BTreeSet::from([stream.partition()])).await;
@@ -110,6 +115,25 @@ async fn erases(store: &Store, stream: &StreamKey) {
     assert_eq!(store.stats().await.unwrap().blobs, 0);
 }
 
+/// Keeps a secret in the vault, and takes it away.
+async fn hides(connect: &Connect) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cluster.key");
+    store::private::write(&path, KEY).unwrap();
+    let open = OpenBucket {
+        servers: connect.servers.clone(),
+        namespace: connect.namespace.clone(),
+        replicas: connect.replicas,
+        keys: KeyFile::open(&path).unwrap(),
+    };
+    let bucket = patient(Bucket::open(open)).await.unwrap();
+    let (vault, name) = (Vault::Bucket(bucket.clone()), "a.b".parse().unwrap());
+    vault.put(&name, &Plain::new(b"secret".to_vec()), Revision::NONE).await.unwrap();
+    assert_eq!(bucket.rotate().await.unwrap().values, 1);
+    vault.remove(&name).await.unwrap();
+    assert_eq!(vault.names().await.unwrap(), []);
+}
+
 /// Who serves the one stream of the bus.
 struct Directory(Arc<Table<Probe>>);
 
@@ -154,7 +178,8 @@ async fn a_node_takes_nothing_of_a_journal_away() {
     own(&store, &stream("a")).await;
     grow(&store, &stream("a"), &[b"one"]).await;
     let mut node = Guest::node(&nats).await;
-    let bucket = Bucket::new(node.client.clone(), namespace.clone(), 1);
+    let bucket = Leases::new(node.client.clone(), namespace.clone(), 1);
+    hides(&connect(&nats, &namespace, Boot(1))).await;
     let _watch = patient(bucket.open()).await.unwrap();
     for name in streams(&namespace) {
         for harm in harms(&name) {
@@ -177,9 +202,15 @@ async fn a_node_takes_nothing_of_a_journal_away() {
     for subject in ["$SYS.REQ.SERVER.PING", "ev.other.01.probe.a", "other", "_INBOX_reader.a"] {
         node.may_not_publish(subject).await;
     }
-    for subject in
-        [">", "ev.piton.>", "$JS.API.>", "$KV.LEASE_piton.>", "$SYS.>", "_INBOX_reader.>"]
-    {
+    for subject in [
+        ">",
+        "ev.piton.>",
+        "$JS.API.>",
+        "$KV.LEASE_piton.>",
+        "$KV.VAULT_piton.>",
+        "$SYS.>",
+        "_INBOX_reader.>",
+    ] {
         node.may_not_subscribe(subject).await;
     }
     assert_eq!(all(&store, &stream("a")).await.len(), 1);
@@ -194,7 +225,9 @@ async fn a_node_makes_no_stream_once_founding_is_taken_away() {
     let folder = copy();
     let nats = Nats::deployed(1, &folder.path().join("single.conf"), &PASSWORDS).await;
     let namespace = piton();
-    open(connect(&nats, &namespace, Boot(1))).await.close().await;
+    let first = connect(&nats, &namespace, Boot(1));
+    open(first.clone()).await.close().await;
+    hides(&first).await;
     let loaded = |varz: serde_json::Value| varz["config_load_time"].as_str().map(str::to_owned);
     let before = nats.monitor(0, "/varz").await.and_then(loaded).unwrap();
     take_founding_away(&folder.path().join("permissions.conf"));

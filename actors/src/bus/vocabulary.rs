@@ -1,7 +1,7 @@
 //! What can be said to the owners of each kind of stream, and how they refuse: the frozen numbers of each word.
 
 use crate::carried;
-use events::{key, run, session, settings};
+use events::{credential, key, run, session, settings};
 
 carried!(session::Command {
     Submit { run, spec, on_busy, seen } = 100 / 1;
@@ -58,4 +58,22 @@ carried!(settings::Command {
 
 carried!(settings::Refusal {
     NoWayBack { have } = 650 / 1;
+});
+
+carried!(credential::Command {
+    Add(added) = 500 / 1;
+    Rotate(rotated) = 501 / 1;
+    Remove(removed) = 502 / 1;
+    MarkDead(named) = 503 / 1;
+    Revive(named) = 504 / 1;
+    Probe(probing) = 505 / 1;
+    Saw(saw) = 506 / 1;
+});
+
+carried!(credential::Refusal {
+    NoSuchProfile = 550 / 1;
+    Exists = 551 / 1;
+    Full = 552 / 1;
+    BadName = 553 / 1;
+    NotNow = 554 / 1;
 });

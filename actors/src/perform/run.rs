@@ -1,6 +1,9 @@
 //! A run asks models and runs tools. What comes back is a command; what to do about it is for the rules.
 
+mod whom;
+
 use crate::clock::Clock;
+use crate::credentials::Credentials;
 use crate::entropy::Entropy;
 use crate::host::Hosted;
 use crate::live::Live;
@@ -69,6 +72,10 @@ pub struct World {
     pub client: Client,
     /// Where each provider is, by id.
     pub endpoints: BTreeMap<String, Endpoint>,
+    /// Providers that lack nothing but a key, which a profile may give.
+    pub lent: BTreeMap<String, Endpoint>,
+    /// The profiles of the providers; none where only the endpoints' own keys are used.
+    pub credentials: Option<Arc<Credentials>>,
     /// The tools that run here.
     pub tools: Arc<Registry>,
     /// Where text goes while it comes.
@@ -145,13 +152,12 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
             "the request is not the one that was intended".to_owned(),
         );
     }
-    let Some(endpoint) = world.endpoints.get(provider) else {
-        let why =
-            format!("provider {provider} is not configured: set its key or base URL and restart");
-        return refused(Class::InvalidRequest, why);
-    };
     // The semaphore is never closed.
     let _room = world.calls.acquire().await;
+    let whom = match whom::whom(world, run, &ask).await {
+        Ok(whom) => whom,
+        Err(settled) => return settled,
+    };
     let mode = match ask.spec.delivery {
         Delivery::Live => Mode::Stream,
         Delivery::Whole => Mode::Whole,
@@ -168,7 +174,9 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
         handed_out = handed_out.saturating_add(u64::try_from(text).unwrap_or(u64::MAX));
         writer.push(delta);
     };
-    let answer = world.client.call(endpoint, &request, mode, &mut sink).await;
+    let began = world.clock.now();
+    let answer = world.client.call(&whom.endpoint, &request, mode, &mut sink).await;
+    whom::tell(world, &whom, &request.model, began, answer.as_ref());
     match answer {
         Ok(answer) => Settled::Answered(answered(world, &ask.spec, answer)),
         Err(failure) => Settled::Failed(failed(failure, handed_out)),

@@ -27,7 +27,8 @@ mod verify;
 use crate::slot::Candidate;
 use crate::verify::Report;
 use crate::{Appended, Blob, Due, FollowError, Outage, Snapshot, Stats, StoreError, metric};
-use api::{context, persist, unavailable};
+use api::persist;
+pub(crate) use api::{Ask, context, leader, publish, unavailable};
 pub use error::{ConnectError, SERVER_NEEDED, Unsafe};
 use events::id::{Generation, Partition};
 use events::quantity::Instant;
@@ -255,6 +256,14 @@ impl JetStream {
         self.0.shared.shard(shard).map(|view| view.notice())
     }
 
+    /// Of no shard there is no newest commit.
+    pub(crate) async fn newest(&self, shard: Shard) -> Result<u64, StoreError> {
+        match self.0.shared.shard(shard) {
+            Some(view) => self.0.shared.newest(view).await,
+            None => Ok(0),
+        }
+    }
+
     pub(crate) fn shards(&self) -> Vec<Shard> {
         self.0.shared.shards.iter().map(|view| view.shard).collect()
     }
@@ -464,7 +473,7 @@ impl Shared {
         }
         let client = self.link.up()?;
         let subject = self.namespace.spell(&Subject::Meta(Meta::Probe));
-        let heard = api::publish(&client, subject, async_nats::HeaderMap::new(), "".into()).await;
+        let heard = publish(&client, subject, async_nats::HeaderMap::new(), "".into()).await;
         match heard {
             settle::Heard::Stored(_) | settle::Heard::Repeated(_) => {}
             settle::Heard::Refused(outage) => return Err(outage),

@@ -35,7 +35,7 @@
 //! ```
 //!
 //! Reading order: [`contract`], [`Store`], [`fault`], the backends (`slot` has the rule that all share), then
-//! [`verify`] and [`backup`].
+//! [`verify`] and [`backup`]; [`vault`] keeps secrets, which never stand in a commit, and [`private`] its files.
 
 #![warn(missing_docs)]
 
@@ -50,11 +50,13 @@ pub mod metric;
 #[doc(hidden)]
 pub mod model;
 mod owner;
+pub mod private;
 mod slot;
 mod snapshot;
 mod spill;
 mod sqlite;
 mod store;
+pub mod vault;
 pub mod verify;
 mod wakes;
 
@@ -67,3 +69,4 @@ pub use owner::next_epoch;
 pub use snapshot::{SNAPSHOT_BYTES_MAX, Snapshot};
 pub use spill::{BLOB_BYTES_MAX, COMMIT_INLINE_MAX, PAYLOAD_INLINE_MAX, spill};
 pub use store::{Open, Store};
+pub use vault::Vault;

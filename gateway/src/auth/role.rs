@@ -31,6 +31,8 @@ pub enum Right {
     KeysManage,
     /// Drain and fence nodes.
     NodesManage,
+    /// Add, rotate and remove provider credentials, and rotate the cluster's key.
+    CredentialsManage,
 }
 
 impl fmt::Display for Right {
@@ -48,6 +50,7 @@ impl fmt::Display for Right {
             Self::HealthRead => "read the node's health",
             Self::KeysManage => "manage keys",
             Self::NodesManage => "manage nodes",
+            Self::CredentialsManage => "manage provider credentials",
         })
     }
 }
@@ -57,7 +60,7 @@ const READER: [Right; 5] =
 const RUNNER: [Right; 3] = [Right::ChatWrite, Right::RunStart, Right::RunStop];
 const APPROVER: [Right; 1] = [Right::HoldAnswer];
 const OPERATOR: [Right; 1] = [Right::JournalBackup];
-const ADMIN: [Right; 2] = [Right::KeysManage, Right::NodesManage];
+const ADMIN: [Right; 3] = [Right::KeysManage, Right::NodesManage, Right::CredentialsManage];
 
 /// Whether a role has a right.
 #[must_use]
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const RIGHTS: [Right; 12] = [
+    const RIGHTS: [Right; 13] = [
         Right::ModelRead,
         Right::ChatWrite,
         Right::RunRead,
@@ -119,6 +122,7 @@ mod tests {
         Right::HealthRead,
         Right::KeysManage,
         Right::NodesManage,
+        Right::CredentialsManage,
     ];
 
     fn rights(role: Role) -> BTreeSet<Right> {

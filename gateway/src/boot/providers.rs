@@ -3,10 +3,11 @@
 
 use crate::config::{Config, Model};
 use actors::clock::Clock;
+use actors::credentials::Credentials;
 use actors::routing::{Default, Independence, Names, Problem, Routing};
 use providers::registry::{self, EndpointError, KeyNeed, Provider};
 use providers::{Client, ClientError, Endpoint, Family, Quirks};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use url::Url;
 
@@ -54,11 +55,53 @@ pub(super) struct Found {
     /// Where they are.
     pub endpoints: BTreeMap<String, Endpoint>,
     /// Who is asked for what.
-    pub routing: Routing,
-    /// `provider:model` of what is known by name.
-    pub models: Vec<String>,
+    pub answering: Answering,
     /// Which model answers, and why, for people.
     pub answers: String,
+}
+
+/// Who answers by what the node was told, and who could besides: a profile that is added while it runs opens its provider.
+#[derive(Debug)]
+pub struct Answering {
+    routing: Routing,
+    /// `provider:model` of what is known by name.
+    models: Vec<String>,
+    /// Providers that lack nothing but a key.
+    lent: BTreeMap<String, Endpoint>,
+}
+
+impl Answering {
+    /// Providers that lack nothing but a key.
+    #[must_use]
+    pub const fn lent(&self) -> &BTreeMap<String, Endpoint> {
+        &self.lent
+    }
+
+    /// Those of them that have a profile now.
+    fn opened<'a>(&'a self, credentials: &'a Credentials) -> impl Iterator<Item = &'a String> {
+        self.lent.keys().filter(|id| {
+            let profiles = id.parse().map(|id| credentials.profiles(id)).unwrap_or_default();
+            !profiles.is_empty()
+        })
+    }
+
+    /// Who is asked for what, now.
+    #[must_use]
+    pub fn routing(&self, credentials: &Credentials) -> Routing {
+        let opened: Vec<String> = self.opened(credentials).cloned().collect();
+        let default = opened.first();
+        let default = default.map(|id| of(id, None, "because it has a credential".to_owned()));
+        self.routing.opened(opened, default)
+    }
+
+    /// `provider:model` of what is known by name, now.
+    #[must_use]
+    pub fn models(&self, credentials: &Credentials) -> Vec<String> {
+        let opened: BTreeSet<&str> = self.opened(credentials).map(String::as_str).collect();
+        let priced = providers::pricing::models().filter(|(id, _)| opened.contains(id));
+        let more = priced.map(|(provider, model)| format!("{provider}:{model}"));
+        self.models.iter().cloned().chain(more).collect()
+    }
 }
 
 /// Looks round. `demo` is the scripted model's address, when it was asked for.
@@ -97,14 +140,16 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
             endpoints.insert(provider.id.to_owned(), endpoint);
         }
     }
+    let lent = lent(config, &endpoints);
     if let Some(wanted) = &config.default_model {
-        default = Some(chosen(wanted, &endpoints)?);
+        default = Some(chosen(wanted, &endpoints, &lent)?);
     }
     models.extend(known(&endpoints, &elsewhere));
     let answers = describe(default.as_ref());
     let routing = Routing::new(endpoints.keys().cloned(), default).routed_by(config.routes.clone());
     check(&routing)?;
-    Ok(Found { client, endpoints, routing, models, answers })
+    let answering = Answering { routing, models, lent };
+    Ok(Found { client, endpoints, answering, answers })
 }
 
 /// Says what is doubtful about the routes, and refuses an evaluator that would judge its own provider where that is
@@ -147,9 +192,11 @@ fn of(provider: &str, model: Option<String>, why: String) -> Default {
 fn chosen(
     wanted: &Model,
     endpoints: &BTreeMap<String, Endpoint>,
+    lent: &BTreeMap<String, Endpoint>,
 ) -> Result<Default, ProviderError> {
     let spelled = format!("{}:{}", wanted.provider, wanted.name);
-    if !endpoints.contains_key(&wanted.provider) {
+    // One that lacks a key may have a profile, now or later.
+    if !endpoints.contains_key(&wanted.provider) && !lent.contains_key(&wanted.provider) {
         let why =
             format!("provider {} is not configured: set its key or base URL", wanted.provider);
         return Err(ProviderError::Default { model: spelled, why });
@@ -161,6 +208,38 @@ fn chosen(
         names: Names::Any,
         why: "because default_model says so".to_owned(),
     })
+}
+
+/// The providers that are not configured and lack nothing but a key, with what else was said of them.
+fn lent(config: &Config, endpoints: &BTreeMap<String, Endpoint>) -> BTreeMap<String, Endpoint> {
+    let others = registry::providers().filter(|provider| {
+        provider.key == KeyNeed::Required && !endpoints.contains_key(provider.id)
+    });
+    let found = others.filter_map(|provider| {
+        // Any text stands for the key that a call will have.
+        let set = config.providers.get(provider.id);
+        let known = |name: &str| {
+            let region = set.and_then(|set| set.region.clone());
+            let key = (name == provider.key_name()).then(|| "profile".to_owned());
+            key.or_else(|| region.filter(|_| name == provider.region_name()))
+        };
+        let family = set.and_then(|set| set.family).unwrap_or(provider.family);
+        let mut endpoint = provider.endpoint_as(family, &known).ok()?;
+        endpoint.key = None;
+        if let Some(set) = set {
+            dress(&mut endpoint, set);
+        }
+        Some((provider.id.to_owned(), endpoint))
+    });
+    found.collect()
+}
+
+fn dress(endpoint: &mut Endpoint, set: &crate::config::Provider) {
+    endpoint.total = Duration::from_millis(set.timeout.0);
+    let header = |(name, value): (&String, &crate::config::Secret)| {
+        (name.clone(), value.expose().to_owned())
+    };
+    endpoint.headers = set.headers.iter().map(header).collect();
 }
 
 /// A provider with a key or an address in the configuration, and which of them it was.
@@ -193,9 +272,7 @@ fn configured(
         }
         Err(error) => return Err(error.into()),
     };
-    endpoint.total = Duration::from_millis(set.timeout.0);
-    endpoint.headers =
-        set.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
+    dress(&mut endpoint, set);
     Ok(Some((endpoint, why)))
 }
 

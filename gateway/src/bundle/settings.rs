@@ -91,7 +91,7 @@ fn node(plan: &Plan, machine: &Machine) -> String {
     format!(
         "# Written by `piton cluster init`; piton.example.toml has everything else. Secrets are in piton.env.\n\
          bind = \"127.0.0.1:{}\"\ndata_dir = \"{}\"\n\n[nats]\nurl = \"{}\"\nmonitor = \"{}\"\nnamespace = \"{}\"\n\
-         node = \"{}\"\nuser = \"node\"\nreplicas = {}\nca_file = \"{}\"\n",
+         node = \"{}\"\nuser = \"node\"\nreplicas = {}\nca_file = \"{}\"\ncluster_key = \"{}\"\n",
         machine.ports.node,
         machine.at("var/lib/piton"),
         each(&|host| format!("tls://{}:{}", host.name, host.ports.client)),
@@ -100,6 +100,7 @@ fn node(plan: &Plan, machine: &Machine) -> String {
         machine.name,
         plan.hosts.len(),
         machine.at("etc/piton/ca.pem"),
+        machine.at("var/lib/piton/cluster.key"),
     )
 }
 

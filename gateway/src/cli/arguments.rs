@@ -2,8 +2,10 @@
 //!
 //! Only shapes stand here; a verb does its work in the module that has its name.
 
+mod auth;
 mod cluster;
 
+pub use auth::{Auth, Import, Profile, Secret};
 pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes, UpgradeSchema};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -107,12 +109,15 @@ pub enum Verb {
     /// List, drain and fence the nodes of a cluster
     #[command(subcommand)]
     Nodes(Nodes),
-    /// Make what the three machines of a cluster need, and set one of them up
+    /// Make what the three machines of a cluster need, set one of them up, change the cluster's key
     #[command(subcommand)]
     Cluster(Cluster),
     /// Show which model serves which role, and why
     #[command(subcommand)]
     Routes(Routes),
+    /// Provider credentials: several profiles for each provider
+    #[command(subcommand)]
+    Auth(Auth),
     /// Tokens and cost
     #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
     Usage(Usage),
@@ -150,6 +155,9 @@ pub struct Serve {
     /// Where the servers' monitoring answers, for the proof that they sync before they acknowledge
     #[arg(long, value_name = "URL[,URL]")]
     pub nats_monitor: Option<String>,
+    /// The file of the cluster's keys, the same on every node; secrets are sealed under them
+    #[arg(long, value_name = "FILE")]
+    pub cluster_key: Option<String>,
     /// Use servers that are not proved to sync: a power failure may lose what was acknowledged
     #[arg(long)]
     pub allow_lazy_fsync: bool,

@@ -29,6 +29,7 @@ pub(super) fn cluster(ctx: &mut Context<'_>, verb: Cluster) -> Result<Exit, CliE
     match verb {
         Cluster::Init(asked) => init(ctx, &asked),
         Cluster::Join(asked) => join::join(ctx, &asked),
+        Cluster::RotateKey => super::wait(super::auth::rotate_key(ctx)),
     }
 }
 

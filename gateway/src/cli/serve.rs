@@ -59,6 +59,7 @@ fn settings(mut flags: Flags, serve: &Serve) -> Flags {
         ("nats.namespace", "--namespace", &serve.namespace),
         ("nats.node", "--node", &serve.node),
         ("nats.monitor", "--nats-monitor", &serve.nats_monitor),
+        ("nats.cluster_key", "--cluster-key", &serve.cluster_key),
     ];
     for (key, flag, text) in texts {
         if let Some(text) = text {

@@ -33,12 +33,16 @@ pub struct Nats {
     pub user: Option<(String, Secret)>,
     /// Certificates of authorities that the servers' own are checked against; the system's when empty.
     pub roots: Vec<PathBuf>,
+    /// The file of the cluster's keys, the same on every node; without one a node has no vault.
+    pub cluster_key: Option<PathBuf>,
 }
 
 impl Nats {
     /// Its keys with their values as the file would spell them, without secrets.
     pub(super) fn spoken(&self) -> Vec<(&'static str, String)> {
         let Self { urls, namespace, node, monitors, replicas, shard_bytes_max, .. } = self;
+        let cluster_key = self.cluster_key.as_ref();
+        let cluster_key = cluster_key.map_or_else(String::new, |path| path.display().to_string());
         let user = self.user.as_ref().map_or_else(String::new, |(user, _)| user.clone());
         let roots: Vec<_> = self.roots.iter().map(|path| path.display().to_string()).collect();
         vec![
@@ -51,6 +55,7 @@ impl Nats {
             ("nats.allow_lazy_fsync", self.allow_lazy_fsync.to_string()),
             ("nats.user", user),
             ("nats.ca_file", roots.join(",")),
+            ("nats.cluster_key", cluster_key),
         ]
     }
 }
@@ -75,6 +80,10 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<Nats> {
         let file = rule::text(raw).filter(|text| !text.is_empty()).map(PathBuf::from);
         file.ok_or_else(|| broken("give the path of a PEM file"))
     });
+    let cluster_key = reader.take("nats.cluster_key", |raw| {
+        let file = rule::text(raw).map(PathBuf::from);
+        file.ok_or_else(|| broken("give the path of the cluster key file"))
+    });
     let password = reader.environment.secret(PASSWORD);
     Some(Nats {
         urls: urls?,
@@ -86,6 +95,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<Nats> {
         allow_lazy_fsync: allow_lazy_fsync?,
         user: user.map(|user| (user, password.unwrap_or_else(|| Secret::new(String::new())))),
         roots: roots.into_iter().collect(),
+        cluster_key,
     })
 }
 

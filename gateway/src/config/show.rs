@@ -56,6 +56,7 @@ impl Loaded {
 
 fn scalars(config: &Config) -> Vec<(&'static str, String)> {
     let Config { bind, data_dir, default_model, limits, retry, log, behind_proxy, .. } = config;
+    let credentials_path = config.credentials_path.display().to_string();
     let format = match log.format {
         Format::Text => "text",
         Format::Json => "json",
@@ -65,6 +66,8 @@ fn scalars(config: &Config) -> Vec<(&'static str, String)> {
         ("data_dir", data_dir.display().to_string()),
         ("default_model", default_model.as_ref().map_or_else(String::new, ToString::to_string)),
         ("behind_proxy", behind_proxy.to_string()),
+        ("credentials_path", credentials_path),
+        ("dead_on_403", config.dead_on_403.to_string()),
         ("limits.max_body_bytes", limits.max_body_bytes.to_string()),
         ("limits.max_concurrent_runs", limits.max_concurrent_runs.to_string()),
         ("limits.max_connections", limits.max_connections.to_string()),

@@ -114,6 +114,10 @@ codes! {
     TimedOut            "timed_out"                GATEWAY_TIMEOUT       TimedOut           "server_error"          WithKey;
     /// Every attempt that the rules allow has failed.
     ProvidersExhausted  "providers_exhausted"      BAD_GATEWAY           ProvidersExhausted "server_error"          Useless;
+    /// The credential is there already, or was changed meanwhile.
+    CredentialConflict  "credential_conflict"      CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// There is no vault here, or it can not be read with what this node was given.
+    VaultUnusable       "vault_unusable"           SERVICE_UNAVAILABLE   Configuration      "server_error"          Useless;
     /// The model's provider has no key or no address here.
     RouteUnconfigured   "route_unconfigured"       SERVICE_UNAVAILABLE   Configuration      "server_error"          Useless;
     /// Stored bytes are not those that were written.

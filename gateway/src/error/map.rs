@@ -4,10 +4,11 @@ use super::{ApiError, Code};
 use actors::order::NoDecision;
 use events::model_call::Class;
 use events::quantity::Millis;
-use events::{key, run, session, settings};
+use events::{credential, key, run, session, settings};
 use projections::ReadError;
 use std::error::Error;
 use store::StoreError;
+use store::vault::VaultError;
 
 impl From<NoDecision> for ApiError {
     fn from(none: NoDecision) -> Self {
@@ -78,6 +79,38 @@ impl From<key::Refusal> for ApiError {
             key::Refusal::Exists => Code::InvalidRequest,
         };
         Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<credential::Refusal> for ApiError {
+    fn from(refusal: credential::Refusal) -> Self {
+        let code = match refusal {
+            credential::Refusal::NoSuchProfile => Code::NotFound,
+            credential::Refusal::Exists | credential::Refusal::NotNow => Code::CredentialConflict,
+            credential::Refusal::Full | credential::Refusal::BadName => Code::InvalidRequest,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<VaultError> for ApiError {
+    fn from(error: VaultError) -> Self {
+        let code = match error {
+            VaultError::Conflict { .. } => Code::CredentialConflict,
+            VaultError::Tampered { .. }
+            | VaultError::Swapped { .. }
+            | VaultError::Strange { .. } => Code::Integrity,
+            VaultError::TooLarge { .. } | VaultError::NotHere { .. } => Code::InvalidRequest,
+            VaultError::NoKey { .. }
+            | VaultError::WrongKey { .. }
+            | VaultError::File(_)
+            | VaultError::Format { .. }
+            | VaultError::Keys(_) => Code::VaultUnusable,
+            VaultError::Outage(_) => Code::StoreUnavailable,
+            VaultError::NoChance => Code::Internal,
+        };
+        // No variant's text holds a value.
+        Self::new(code, super::chain(&error))
     }
 }
 

@@ -38,10 +38,11 @@ async fn routing(
     let project = about.project_id.unwrap_or_default();
     let asked = about.role.map(|role| role.parse::<Role>()).transpose();
     let asked = asked.map_err(|error| ApiError::new(Code::InvalidRequest, error.to_string()))?;
-    let roles = asked.map_or_else(|| roles(&app.routing), |role| BTreeSet::from([role]));
-    let routes: Value = roles.iter().map(|role| of(&app.routing, role, &project)).collect();
-    let default = app.routing.default();
-    let problems = problems(&app.routing);
+    let effective = app.routing();
+    let roles = asked.map_or_else(|| roles(&effective), |role| BTreeSet::from([role]));
+    let routes: Value = roles.iter().map(|role| of(&effective, role, &project)).collect();
+    let default = effective.default();
+    let problems = problems(&effective);
     Ok(Json(json!({
         "object": "routing",
         "project_id": Some(&project).filter(|project| !project.is_empty()),
@@ -49,8 +50,8 @@ async fn routing(
         "data": routes,
         "default_provider": default.map(|one| one.provider.as_str()),
         "default_model": default.and_then(|one| one.model.as_deref()),
-        "evaluator_independence": app.routing.independence().name(),
-        "configured": app.routing.configured().collect::<Vec<_>>(),
+        "evaluator_independence": effective.independence().name(),
+        "configured": effective.configured().collect::<Vec<_>>(),
         "problems": problems,
     })))
 }

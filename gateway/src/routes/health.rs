@@ -54,8 +54,9 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
     let views = app.projections.status();
     let parked = app.directory.parked();
     let usage = app.projections.usage_summary(24, app.clock().now()).await;
-    let default = app.routing.default();
-    let route_problems = super::harness::problems(&app.routing);
+    let routing = app.routing();
+    let default = routing.default();
+    let route_problems = super::harness::problems(&routing);
     let halted = views.iter().any(|view| view.state != Following::Running);
     let standing = app.node.gate.standing().borrow().clone();
     let out = match standing {
@@ -91,7 +92,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
         "model_routing": {
             "status": if default.is_some() && route_problems.is_empty() { "ok" } else { "degraded" },
             "problems": route_problems,
-            "configured": app.routing.configured().collect::<Vec<_>>(),
+            "configured": routing.configured().collect::<Vec<_>>(),
             "default_provider": default.map(|one| one.provider.as_str()),
             "default_model": default.and_then(|one| one.model.as_deref()),
             "why": default.map(|one| one.why.as_str()),
@@ -117,7 +118,7 @@ pub async fn capabilities(State(app): State<App>) -> Json<Value> {
         "messages": {"stream": true, "tools": "client", "count_tokens": "upper-bound"},
         "runs": {"kinds": ["turn"], "events": "sse", "journal": true, "replay": true},
         "tools": app.tools.names().collect::<Vec<_>>(),
-        "providers": app.routing.configured().collect::<Vec<_>>(),
+        "providers": app.routing().configured().collect::<Vec<_>>(),
     }))
 }
 

@@ -22,7 +22,7 @@ fn object(name: &str) -> Value {
 
 /// The models that are known by name; any other name of a configured provider is passed on to it.
 pub async fn list(State(app): State<App>) -> Json<Value> {
-    let data: Value = app.models.iter().map(|name| object(name)).collect();
+    let data: Value = app.models().iter().map(|name| object(name)).collect();
     Json(json!({"object": "list", "data": data}))
 }
 
@@ -36,7 +36,7 @@ pub async fn show(
     Path(model): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let (asked, role) = model_or_role(&model)?;
-    match app.routing.route(&Wanted::model(asked, &role)) {
+    match app.routing().route(&Wanted::model(asked, &role)) {
         Ok(routed) => {
             let mut object = object(&model);
             let owner = routed.route.first().map(|one| one.provider.as_str());

@@ -69,7 +69,7 @@ pub fn model_or_role(model: &str) -> Result<(Option<&str>, Role), ApiError> {
 ///
 /// 400 or 404 for a model or a role that has no route here.
 pub fn route(app: &App, wanted: &Wanted<'_>) -> Result<Routed, ApiError> {
-    let routed = app.routing.route(wanted).map_err(|error| {
+    let routed = app.routing().route(wanted).map_err(|error| {
         let code = match error {
             RouteError::Name(_) | RouteError::NoModel { .. } | RouteError::Mismatch(_) => {
                 Code::InvalidModel

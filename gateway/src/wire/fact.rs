@@ -20,6 +20,7 @@ pub fn fact(fact: &Fact) -> Value {
         Fact::Run(event) => run_event(event),
         Fact::Key(event) => key_event(event),
         Fact::Settings(settings::Event::ReaderRaised(raised)) => json!({"to": raised.to.0}),
+        Fact::Credential(event) => super::credential::event(event),
         Fact::Probe => Value::Null,
     }
 }

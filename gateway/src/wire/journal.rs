@@ -13,6 +13,7 @@ fn event(known: &Fact) -> String {
         Fact::Session(event) => format!("session.{}", event.name()),
         Fact::Key(event) => format!("key.{}", event.name()),
         Fact::Settings(event) => format!("settings.{}", event.name()),
+        Fact::Credential(event) => format!("credential.{}", event.name()),
         Fact::Probe => known.name().to_owned(),
     }
 }

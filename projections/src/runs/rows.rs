@@ -154,7 +154,11 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
     for fact in facts {
         row = Some(match fact {
             Fact::Run(event) => evolve(row, id, event, when)?,
-            Fact::Session(_) | Fact::Key(_) | Fact::Settings(_) | Fact::Probe => {
+            Fact::Session(_)
+            | Fact::Key(_)
+            | Fact::Settings(_)
+            | Fact::Credential(_)
+            | Fact::Probe => {
                 return Err(illegal(fact.name()).into());
             }
         });

@@ -65,7 +65,11 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
     for fact in facts {
         let event = match fact {
             Fact::Run(event) => event,
-            Fact::Session(_) | Fact::Key(_) | Fact::Settings(_) | Fact::Probe => {
+            Fact::Session(_)
+            | Fact::Key(_)
+            | Fact::Settings(_)
+            | Fact::Credential(_)
+            | Fact::Probe => {
                 let before = format!("the name of stream {}", commit.stream);
                 return Err(IllegalEvent { event: fact.name().to_owned(), before }.into());
             }

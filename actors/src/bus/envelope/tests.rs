@@ -10,7 +10,7 @@ use events::quantity::Instant;
 use events::record::Boot;
 use events::record::Epoch;
 use events::run::{self, ledger, life, spec, step};
-use events::{key, session};
+use events::{credential, key, session};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -148,6 +148,15 @@ fn refusals(out: &mut Vec<String>) {
     ];
     lines(&run, out);
     lines(&[key::Refusal::NoSuchKey, key::Refusal::Exists], out);
+    use credential::Refusal as Credential;
+    let credential = [
+        Credential::NoSuchProfile,
+        Credential::Exists,
+        Credential::Full,
+        Credential::BadName,
+        Credential::NotNow,
+    ];
+    lines(&credential, out);
 }
 
 fn undecided() -> Vec<NoDecision> {
@@ -225,6 +234,34 @@ fn between_nodes(out: &mut Vec<String>) {
     lines(&[&answers[..], &[Answer::Unsupported(build)]].concat(), out);
 }
 
+fn credential_commands() -> Vec<credential::Command> {
+    use credential::{
+        Added, Command, Forbidden, Kind, Probing, Reason, Removed, Rotated, Saw, Seen,
+    };
+    let profile = || String::from("main");
+    let saw = |seen| {
+        let (revision, model, began) = (300, "m".to_owned(), Instant(5));
+        Command::Saw(Saw { profile: profile(), revision, model, began, seen })
+    };
+    let (kind, by, revision) = (Kind::ApiKey, Actor::Admin, 300);
+    vec![
+        Command::Add(Added { profile: profile(), kind, by, revision }),
+        Command::Rotate(Rotated { profile: profile(), revision: 301 }),
+        Command::Remove(Removed { profile: profile() }),
+        Command::MarkDead(Removed { profile: profile() }),
+        Command::Revive(Removed { profile: profile() }),
+        Command::Probe(Probing { profile: profile(), model: "m".to_owned() }),
+        saw(Seen::Success),
+        saw(Seen::Failed {
+            class: events::model_call::Class::AuthInvalid,
+            status: Some(401),
+            hint: Some(Millis(300)),
+            reason: Reason::Named,
+            forbidden: Forbidden::Cools,
+        }),
+    ]
+}
+
 /// `PITON_BLESS=1` rewrites the file instead.
 #[test]
 #[expect(
@@ -240,6 +277,7 @@ fn the_bytes_of_what_crosses_nodes_do_not_change() {
     lines(&key_commands(), &mut found);
     lines(&[Request::Ping, Request::Suspect { boot: Boot(300) }], &mut found);
     lines(&[Reply::Here], &mut found);
+    lines(&credential_commands(), &mut found);
     refusals(&mut found);
     between_nodes(&mut found);
     let reader = events::settings::Reader(2);
@@ -277,6 +315,8 @@ fn no_number_is_used_twice_over_the_whole_bus() {
         crate::bus::node::Answer::TABLE,
         Request::TABLE,
         Reply::TABLE,
+        credential::Command::TABLE,
+        credential::Refusal::TABLE,
     ];
     let all: Vec<(u16, u16)> =
         tables.into_iter().flatten().map(|(kind, schema, _)| (*kind, *schema)).collect();

@@ -20,7 +20,7 @@ pub(super) struct Page {
 }
 
 /// A context whose requests end.
-pub(super) fn context(client: Client) -> Context {
+pub(crate) fn context(client: Client) -> Context {
     ContextBuilder::new().timeout(REQUEST_MAX).build(client)
 }
 
@@ -29,7 +29,7 @@ pub(super) async fn stream(client: Client, name: &str) -> Result<Stream<()>, Out
     context(client).get_stream_no_info(name).await.map_err(|error| unavailable(&error))
 }
 
-pub(super) fn unavailable(error: &dyn std::error::Error) -> Outage {
+pub(crate) fn unavailable(error: &dyn std::error::Error) -> Outage {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
@@ -61,7 +61,7 @@ struct AckError {
 }
 
 /// Publishes to a stream and waits for its word.
-pub(super) async fn publish(
+pub(crate) async fn publish(
     client: &Client,
     subject: String,
     headers: HeaderMap,
@@ -110,13 +110,13 @@ fn refusal(code: u64, description: String) -> Heard {
 }
 
 /// The leader's message, or none. Never a direct get: a replica may be behind.
-pub(super) enum Ask<'a> {
+pub(crate) enum Ask<'a> {
     At(u64),
     Last(&'a str),
     Next(&'a str, u64),
 }
 
-pub(super) async fn leader(
+pub(crate) async fn leader(
     client: Client,
     name: &str,
     ask: &Ask<'_>,

@@ -69,6 +69,18 @@ impl Store {
         }
     }
 
+    /// The newest sequence of a shard, as whoever keeps it has it now. A [`Store::notice`] is only what this node knows.
+    ///
+    /// # Errors
+    ///
+    /// When nobody says.
+    pub async fn newest(&self, shard: Shard) -> Result<u64, StoreError> {
+        match &self.backend {
+            Backend::Memory(_) | Backend::Sqlite(_) => Ok(*self.notice(shard).borrow()),
+            Backend::JetStream(jetstream) => Box::pin(jetstream.newest(shard)).await,
+        }
+    }
+
     /// What is proved about what is acknowledged being on a disk.
     #[must_use]
     pub fn sync(&self) -> Sync {

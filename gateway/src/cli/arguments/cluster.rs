@@ -76,6 +76,12 @@ pub enum Cluster {
     /// Check a machine's bundle, put its files into their places and say how to start
     #[command(after_help = "Examples:\n  piton cluster join --from n2")]
     Join(ClusterJoin),
+    /// Seal every secret of the vault under the newest key of the cluster key file; nodes go on meanwhile
+    #[command(
+        after_help = "Put the new key's line first into the cluster key file of every node, then run this once. It may be\n\
+                      cut and run again. It says when the old key's line may be dropped."
+    )]
+    RotateKey,
 }
 
 /// Make bundles.

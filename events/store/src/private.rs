@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes of the largest such file that is read (64 KiB): a key has less than 100, a mounted secret little more.
-const BYTES_MAX: u64 = 64 << 10;
+pub(crate) const BYTES_MAX: u64 = 64 << 10;
 
 /// Who may read a file besides its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,114 @@
+//! Whom a model call asks: the provider's endpoint, with the profile that the session is pinned to.
+//!
+//! Of a profile that is not ready nothing is sent, and nobody is blamed for a try that was not made.
+
+use super::{World, refused};
+use crate::credentials::{Credentials, Failed, NoProfile, Used};
+use events::credential::{ENVIRONMENT, ProviderId};
+use events::id::RunId;
+use events::model_call::Class;
+use events::quantity::{Instant, Millis};
+use events::run::AskModel;
+use events::run::step::{Charge, Failure, Settled};
+use providers::Endpoint;
+
+/// The longest rest of a cool-down that is waited for in place: a wait that the run was told to make ends a moment
+/// before it.
+const PATIENCE: Millis = Millis(500);
+/// Such waits of one call.
+const WAITS_MAX: usize = 4;
+
+/// Whom a call asks.
+pub(super) struct Whom {
+    pub(super) endpoint: Endpoint,
+    /// The profile that is used, where the provider has any.
+    pub(super) used: Option<Used>,
+}
+
+fn not_configured(provider: &str) -> Settled {
+    let why = format!(
+        "provider {provider} is not configured: add a credential (`piton auth add {provider}`), or set its key or base URL and restart"
+    );
+    refused(Class::InvalidRequest, why)
+}
+
+/// Whom to ask, or how the call ends without being made.
+pub(super) async fn whom(world: &World, run: RunId, ask: &AskModel) -> Result<Whom, Settled> {
+    let (provider, model) = (ask.candidate.provider.as_str(), ask.candidate.model.as_str());
+    let own = world.endpoints.get(provider);
+    let Some(mut endpoint) = own.or_else(|| world.lent.get(provider)).cloned() else {
+        return Err(not_configured(provider));
+    };
+    let pin = ask.history.as_ref().map_or(run.unique(), |(session, _)| session.unique());
+    let used = match (&world.credentials, provider.parse::<ProviderId>()) {
+        (Some(credentials), Ok(id)) => chosen(world, credentials, (id, model), pin).await?,
+        (None, _) | (_, Err(_)) => None,
+    };
+    match &used {
+        // It lacks a key, and there is none.
+        None if own.is_none() => return Err(not_configured(provider)),
+        None => {}
+        Some(used) => {
+            endpoint.key = Some(used.key.clone());
+            if used.profile != ENVIRONMENT {
+                endpoint.profile.clone_from(&used.profile);
+            }
+        }
+    }
+    Ok(Whom { endpoint, used })
+}
+
+async fn chosen(
+    world: &World,
+    credentials: &Credentials,
+    (provider, model): (ProviderId, &str),
+    pin: u128,
+) -> Result<Option<Used>, Settled> {
+    let mut waits = 0;
+    loop {
+        let now = world.clock.now();
+        match credentials.choose((provider, model), pin, &[], now).await {
+            Ok(used) => return Ok(used),
+            Err(NoProfile::Cooling { left, .. }) if left <= PATIENCE && waits < WAITS_MAX => {
+                waits += 1;
+                world.clock.pause(Millis(left.0.saturating_add(1))).await;
+            }
+            Err(error) => return Err(unsent(&error)),
+        }
+    }
+}
+
+fn unsent(error: &NoProfile) -> Settled {
+    let (class, hint) = match error {
+        NoProfile::Cooling { class, left, .. } => (*class, Some(*left)),
+        NoProfile::Dead(_) => (Class::AuthInvalid, None),
+        NoProfile::NoSecret(_) | NoProfile::Stale(_) => (Class::ServerError, None),
+    };
+    Settled::Failed(Failure {
+        class,
+        status: None,
+        request_id: None,
+        hint,
+        charge: Charge::Nothing,
+        handed_out: 0,
+        message: error.to_string(),
+    })
+}
+
+/// Tells the owner of the profile what came back.
+pub(super) fn tell(
+    world: &World,
+    whom: &Whom,
+    model: &str,
+    began: Instant,
+    answer: Result<&providers::Answer, &providers::Failure>,
+) {
+    let (Some(credentials), Some(used)) = (&world.credentials, &whom.used) else { return };
+    let failed = answer.err().map(|failure| Failed {
+        class: failure.class,
+        status: failure.status,
+        hint: failure.hint,
+        message: &failure.message,
+    });
+    credentials.saw(used, model, began, failed);
+}

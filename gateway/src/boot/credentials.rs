@@ -1,0 +1,196 @@
+//! The credentials of a node: its vault, what all nodes know of the profiles, and the way of what it sees to their owners.
+
+use super::journal::Clustered;
+use super::providers::Found;
+use super::{BootError, Stop};
+use crate::app::App;
+use crate::config::Config;
+use crate::error::ApiError;
+use actors::credentials::{self, Credentials, Errand};
+use actors::follower::{Follower, FollowerError};
+use actors::order::{Lane, NoDecision};
+use actors::task;
+use events::credential::{
+    Added, Command, Credential, ENVIRONMENT, Forbidden, Kind, ProviderId, Removed, Rotated,
+};
+use events::quantity::Millis;
+use events::record::Actor;
+use providers::registry;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::Store;
+use store::vault::{Bucket, CredentialFile, KeyFile, OpenBucket, Vault, VaultError};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+
+/// Errands under way at the same time.
+const AT_ONCE: usize = 64;
+/// The wait before what could not be done is tried again.
+const AGAIN: Millis = Millis(1_000);
+
+/// Why a node has no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// The vault. Mend the file, or give the right cluster key.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    /// The streams.
+    #[error("the profiles of the providers can not be read from the journal")]
+    Streams(#[from] FollowerError),
+}
+
+/// The credentials, and what keeps them going.
+pub(super) struct Opened {
+    pub(super) credentials: Arc<Credentials>,
+    errands: mpsc::Receiver<Errand>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+pub(super) async fn open(
+    config: &Config,
+    store: &Store,
+    found: &Found,
+    clustered: Option<&Clustered>,
+) -> Result<Opened, BootError> {
+    Ok(opened(config, store, found, clustered).await?)
+}
+
+async fn opened(
+    config: &Config,
+    store: &Store,
+    found: &Found,
+    clustered: Option<&Clustered>,
+) -> Result<Opened, CredentialsError> {
+    let vault = vault(config, clustered).await?;
+    let known = registry::providers().filter_map(|provider| provider.id.parse().ok());
+    let (follower, tasks) = Follower::start(store.clone(), known).await?;
+    let key = |(id, endpoint): (&String, &providers::Endpoint)| {
+        Some((id.parse::<ProviderId>().ok()?, endpoint.key.clone()?))
+    };
+    let environment: BTreeMap<_, _> = found.endpoints.iter().filter_map(key).collect();
+    let forbidden = if config.dead_on_403 { Forbidden::Kills } else { Forbidden::Cools };
+    let parts = credentials::Parts { follower, vault, environment, forbidden };
+    let (credentials, errands) = Credentials::new(parts);
+    Ok(Opened { credentials: Arc::new(credentials), errands, tasks })
+}
+
+async fn vault(
+    config: &Config,
+    clustered: Option<&Clustered>,
+) -> Result<Option<Vault>, VaultError> {
+    let Some(Clustered { nats, servers, .. }) = clustered else {
+        let vault = Vault::File(CredentialFile::at(&config.credentials_path));
+        // One that others may read, or that does not read, is said at the start and not at the first call.
+        vault.names().await?;
+        return Ok(Some(vault));
+    };
+    let Some(path) = &nats.cluster_key else {
+        tracing::info!(
+            "no_vault: without nats.cluster_key this node uses the keys of its environment only"
+        );
+        return Ok(None);
+    };
+    let open = OpenBucket {
+        servers: servers.clone(),
+        namespace: nats.namespace.clone(),
+        replicas: nats.replicas,
+        keys: KeyFile::open(path)?,
+    };
+    Ok(Some(Vault::Bucket(Bucket::open(open).await?)))
+}
+
+/// Keeps them going until the node stops.
+pub(super) fn begin(app: &App, opened: Opened, stop: &mut Stop) {
+    let Opened { credentials: _, errands, tasks } = opened;
+    tasks.into_iter().for_each(|task| stop.helper(task));
+    stop.helper(task::spawn(task::Kind::Serve, carry(app.clone(), errands)));
+    stop.helper(task::spawn(task::Kind::Serve, adopt(app.clone())));
+}
+
+/// Carries what was seen to the owners, for as long as the node lives.
+async fn carry(app: App, mut errands: mpsc::Receiver<Errand>) {
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    while let Some(errand) = errands.recv().await {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let app = app.clone();
+        task::spawn(task::Kind::Serve, async move {
+            one(&app, errand).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn one(app: &App, errand: Errand) {
+    let Errand { provider, command, agreed } = errand;
+    let order = app.order(command, Actor::Node, Lane::Data);
+    let answer = loop {
+        match app.ask::<Credential>(provider, order.clone()).await {
+            Err(NoDecision::Busy { retry_after }) if app.clock().now() < order.deadline => {
+                app.clock().pause(retry_after).await;
+            }
+            answer => break answer,
+        }
+    };
+    if let Err(why) = &answer {
+        tracing::warn!(%provider, %why, "credential_unseen: what was seen of a profile is not recorded");
+    }
+    if let Some(agreed) = agreed {
+        // Whoever waited may have gone.
+        let _gone = agreed.send(matches!(answer, Ok(Ok(_)))).is_err();
+    }
+}
+
+/// Makes profiles of what the vault and the environment hold and no stream knows yet: a file that somebody wrote, a
+/// value whose node died before it was recorded. Tried until it is done.
+async fn adopt(app: App) {
+    while let Err(error) = adopted(&app).await {
+        tracing::warn!(error = %error.message(), "credentials_not_adopted yet");
+        app.clock().pause(AGAIN).await;
+    }
+}
+
+async fn adopted(app: &App) -> Result<(), ApiError> {
+    let environment: BTreeMap<ProviderId, u64> = app.credentials.environment().collect();
+    for (provider, mark) in &environment {
+        let there = app.observe::<Credential>(*provider).await?;
+        let profile = ENVIRONMENT.to_owned();
+        let command = match there.state.profiles.get(ENVIRONMENT) {
+            Some(known) if known.revision == *mark => continue,
+            // Another key than before, of which nothing was seen.
+            Some(_) => Command::Rotate(Rotated { profile, revision: *mark }),
+            None => {
+                let (kind, by) = (Kind::Environment, Actor::Node);
+                Command::Add(Added { profile, kind, by, revision: *mark })
+            }
+        };
+        decide(app, *provider, command).await?;
+    }
+    if app.cluster.is_none() {
+        for (provider, known) in app.credentials.follower().all() {
+            let gone = known.state.profiles.contains_key(ENVIRONMENT);
+            if gone && !environment.contains_key(&provider) {
+                let removed = Removed { profile: ENVIRONMENT.to_owned() };
+                decide(app, provider, Command::Remove(removed)).await?;
+            }
+        }
+    }
+    let Some(vault) = app.credentials.vault() else { return Ok(()) };
+    for name in vault.names().await? {
+        let Some((provider, profile)) = name.credential() else { continue };
+        let Ok(provider) = provider.parse::<ProviderId>() else { continue };
+        let there = app.observe::<Credential>(provider).await?;
+        if there.state.profiles.contains_key(profile) {
+            continue;
+        }
+        let Some(kept) = vault.get(&name).await? else { continue };
+        let (profile, kind, by) = (profile.to_owned(), Kind::ApiKey, Actor::Node);
+        let added = Added { profile, kind, by, revision: kept.revision.0 };
+        decide(app, provider, Command::Add(added)).await?;
+    }
+    Ok(())
+}
+
+async fn decide(app: &App, provider: ProviderId, command: Command) -> Result<(), ApiError> {
+    let order = app.order(command, Actor::Node, Lane::Data);
+    app.decide::<Credential>(provider, order).await.map(drop)
+}

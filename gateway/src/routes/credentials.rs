@@ -1,0 +1,268 @@
+//! Provider credentials: added, rotated, marked, removed and shown, never read back. The secret goes to the vault first;
+//! what the stream says of it is its revision.
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{ApiError, Code};
+use crate::extract::{Query, Whole};
+use crate::wire;
+use actors::credentials::stored;
+use actors::order::Lane;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use events::credential::{
+    Added, Command, Credential, ENVIRONMENT, Kind, ProviderId, Refusal, Removed, Rotated,
+    State as Folded,
+};
+use events::record::Actor;
+use providers::registry;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::vault::{Name, Plain, Revision, Vault, VaultError};
+
+/// The routes of this resource.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .route("/v1/harness/providers", get(providers))
+        .route("/v1/harness/credentials", post(change).delete(remove))
+        .route("/v1/cluster/rotate-key", post(rotate_key))
+}
+
+/// The body of `POST /v1/harness/credentials`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    #[serde(default)]
+    action: Action,
+    provider: String,
+    profile: String,
+    key: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    #[default]
+    Add,
+    Rotate,
+    MarkDead,
+    Revive,
+}
+
+/// The query of `DELETE /v1/harness/credentials`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    provider: String,
+    profile: String,
+}
+
+fn invalid(why: impl Into<String>) -> ApiError {
+    ApiError::new(Code::InvalidRequest, why)
+}
+
+/// A provider that this build knows, by id or alias.
+fn known(text: &str) -> Result<ProviderId, ApiError> {
+    let provider = registry::provider(text).map_err(|error| invalid(error.to_string()))?;
+    provider.id.parse().map_err(|error| invalid(format!("{error}")))
+}
+
+fn vault(app: &App) -> Result<&Vault, ApiError> {
+    app.credentials.vault().ok_or_else(|| {
+        let why = "this node of a cluster has no vault: give it the cluster key file (nats.cluster_key, --cluster-key)";
+        ApiError::new(Code::VaultUnusable, why)
+    })
+}
+
+fn name(provider: ProviderId, profile: &str) -> Result<Name, ApiError> {
+    if profile == ENVIRONMENT {
+        return Err(invalid(
+            "env is the profile of the environment's key: change the variable and start the node anew",
+        ));
+    }
+    Name::of_credential(provider.as_str(), profile)
+        .map_err(|_| invalid(Refusal::BadName.to_string()))
+}
+
+/// The body, of whose faults no message quotes a value: one of them is a key.
+fn read(bytes: &[u8]) -> Result<Asked, ApiError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        invalid(format!(
+            "the body is not {{action?, provider, profile, key?}} at line {line}, column {column}; an action is add, rotate, mark_dead or revive"
+        ))
+    })
+}
+
+/// Adds a profile, puts another key into one, or says whether one is to be used.
+///
+/// # Errors
+///
+/// 400 for a provider or name that is none, 404 for a profile that is not there, 409 for one that is, 503 without a vault.
+pub async fn change(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Whole(bytes): Whole,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let Asked { action, provider, profile, key } = read(&bytes)?;
+    let provider = known(&provider)?;
+    let secret = || -> Result<Plain, ApiError> {
+        let key = key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        let key = key.ok_or_else(|| invalid("key: give the provider's key"))?;
+        if key.chars().all(|c| c.is_ascii_graphic()) {
+            Ok(stored(key))
+        } else {
+            Err(invalid("key: a key has visible ASCII characters only"))
+        }
+    };
+    let (status, state) = match action {
+        Action::Add => {
+            (StatusCode::CREATED, add(&app, &caller, (provider, &profile), &secret()?).await?)
+        }
+        Action::Rotate => {
+            (StatusCode::OK, rotate(&app, &caller, (provider, &profile), &secret()?).await?)
+        }
+        Action::MarkDead => {
+            let command = Command::MarkDead(Removed { profile: profile.clone() });
+            (StatusCode::OK, decide(&app, caller.actor, provider, command).await?)
+        }
+        Action::Revive => {
+            let command = Command::Revive(Removed { profile: profile.clone() });
+            (StatusCode::OK, decide(&app, caller.actor, provider, command).await?)
+        }
+    };
+    let shown = state.profiles.get(&profile);
+    let now = app.clock().now();
+    let shown = shown.map(|one| wire::credential::profile(&profile, one, now));
+    Ok((status, Json(json!({"provider": provider.as_str(), "profile": shown}))))
+}
+
+async fn decide(
+    app: &App,
+    actor: Actor,
+    provider: ProviderId,
+    command: Command,
+) -> Result<std::sync::Arc<Folded>, ApiError> {
+    let order = app.order(command, actor, Lane::Data);
+    Ok(app.decide::<Credential>(provider, order).await?.state)
+}
+
+/// The value first: without one a profile would be used and have no key. If this process dies in between, the next start
+/// finds the value and adds its profile.
+async fn add(
+    app: &App,
+    caller: &Caller,
+    (provider, profile): (ProviderId, &str),
+    secret: &Plain,
+) -> Result<std::sync::Arc<Folded>, ApiError> {
+    let (vault, name) = (vault(app)?, name(provider, profile)?);
+    let there = app.observe::<Credential>(provider).await?;
+    if there.state.profiles.contains_key(profile) {
+        return Err(Refusal::Exists.into());
+    }
+    let revision = vault.put(&name, secret, Revision::NONE).await?.0;
+    let (by, kind) = (caller.actor, Kind::ApiKey);
+    let added = Added { profile: profile.to_owned(), kind, by, revision };
+    let order = app.order(Command::Add(added), caller.actor, Lane::Data);
+    match app.ask::<Credential>(provider, order).await? {
+        Ok(observed) => Ok(observed.state),
+        Err(refusal) => {
+            // It never became a profile.
+            vault.remove(&name).await?;
+            Err(refusal.into())
+        }
+    }
+}
+
+async fn rotate(
+    app: &App,
+    caller: &Caller,
+    (provider, profile): (ProviderId, &str),
+    secret: &Plain,
+) -> Result<std::sync::Arc<Folded>, ApiError> {
+    let (vault, name) = (vault(app)?, name(provider, profile)?);
+    let there = app.observe::<Credential>(provider).await?;
+    if !there.state.profiles.contains_key(profile) {
+        return Err(Refusal::NoSuchProfile.into());
+    }
+    let stands = match vault.get(&name).await {
+        Ok(kept) => kept.map_or(Revision::NONE, |kept| kept.revision),
+        // A value that nobody can read any more is written over.
+        Err(
+            VaultError::Tampered { .. } | VaultError::Swapped { .. } | VaultError::Strange { .. },
+        ) => Revision::NONE,
+        Err(error) => return Err(error.into()),
+    };
+    let revision = vault.put(&name, secret, stands).await?.0;
+    let rotated = Rotated { profile: profile.to_owned(), revision };
+    decide(app, caller.actor, provider, Command::Rotate(rotated)).await
+}
+
+/// Forgets a profile. The value goes first: one that was left would be found by the next start and added again.
+///
+/// # Errors
+///
+/// 400 for a provider or name that is none, 503 without a vault.
+pub async fn remove(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(Which { provider, profile }): Query<Which>,
+) -> Result<StatusCode, ApiError> {
+    let provider = known(&provider)?;
+    vault(&app)?.remove(&name(provider, &profile)?).await?;
+    decide(&app, caller.actor, provider, Command::Remove(Removed { profile })).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Every provider that has a profile or is configured, and how its profiles fare, as this node knows it.
+pub async fn providers(State(app): State<App>) -> Json<Value> {
+    let (routing, now) = (app.routing(), app.clock().now());
+    let default = routing.default().map(|default| default.provider.clone());
+    let follower = app.credentials.follower();
+    let mut ids: std::collections::BTreeSet<String> =
+        routing.configured().map(str::to_owned).collect();
+    ids.extend(follower.all().into_iter().map(|(id, _)| id.to_string()));
+    let rows = ids.into_iter().map(|id| {
+        let profiles = id.parse().map(|id| app.credentials.profiles(id)).unwrap_or_default();
+        let profiles: Vec<Value> =
+            profiles.iter().map(|(name, one)| wire::credential::profile(name, one, now)).collect();
+        json!({
+            "id": id,
+            "object": "provider",
+            "configured": routing.configured().any(|one| one == id),
+            "default": default.as_deref() == Some(id.as_str()),
+            "profiles": profiles,
+        })
+    });
+    let rows: Vec<Value> = rows.collect();
+    let lag = u64::try_from(follower.lag().as_millis()).unwrap_or(u64::MAX);
+    Json(json!({"object": "list", "count": rows.len(), "lag_ms": lag, "data": rows}))
+}
+
+/// Seals every value of the vault under the newest cluster key.
+///
+/// # Errors
+///
+/// 503 for a node without a vault of a cluster, or one whose key file can not be read.
+pub async fn rotate_key(State(app): State<App>) -> Result<Json<Value>, ApiError> {
+    let Vault::Bucket(bucket) = vault(&app)? else {
+        let why = "this node keeps its credentials in a file of its own, which has no cluster key";
+        return Err(ApiError::new(Code::VaultUnusable, why));
+    };
+    let done = bucket.rotate().await?;
+    tracing::info!(
+        key = done.key,
+        resealed = done.resealed,
+        values = done.values,
+        "vault_resealed"
+    );
+    Ok(Json(json!({
+        "object": "rotation",
+        "key": done.key,
+        "resealed": done.resealed,
+        "values": done.values,
+        "droppable": done.droppable,
+    })))
+}

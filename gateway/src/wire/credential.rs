@@ -1,0 +1,114 @@
+//! Providers, their profiles and what happens to them, as JSON. No secret is in any of it, for none is in the events.
+
+use super::time::rfc3339;
+use events::credential::{
+    Cooled, Cooling, Died, Event, Health, Kind, Profile, Recovered, Scope, Standing,
+};
+use events::quantity::Instant;
+use serde_json::{Value, json};
+
+const fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ApiKey => "api_key",
+        Kind::Environment => "environment",
+    }
+}
+
+fn scope(scope: &Scope) -> Value {
+    match scope {
+        Scope::Profile => json!({"scope": "profile", "model": null}),
+        Scope::Model(model) => json!({"scope": "model", "model": model}),
+    }
+}
+
+/// What an event says.
+#[must_use]
+pub fn event(event: &Event) -> Value {
+    match event {
+        Event::Added(added) => json!({
+            "profile": added.profile,
+            "kind": kind(added.kind),
+            "by": added.by.to_string(),
+            "revision": added.revision,
+        }),
+        Event::Rotated(rotated) => {
+            json!({"profile": rotated.profile, "revision": rotated.revision})
+        }
+        Event::Removed(removed) => json!({"profile": removed.profile}),
+        Event::Cooled(Cooled { profile, scope: of, since, until, class }) => {
+            let of = scope(of);
+            json!({
+                "profile": profile,
+                "scope": of.get("scope"),
+                "model": of.get("model"),
+                "since": rfc3339(*since),
+                "until": rfc3339(*until),
+                "reason": class.name(),
+            })
+        }
+        Event::Probed(probed) => json!({
+            "profile": probed.profile,
+            "model": probed.model,
+            "until": rfc3339(probed.until),
+        }),
+        Event::Recovered(Recovered { profile, model }) => {
+            json!({"profile": profile, "model": model})
+        }
+        Event::Struck(struck) => json!({
+            "profile": struck.profile,
+            "strikes": struck.strikes,
+            "reason": struck.class.name(),
+        }),
+        Event::Died(Died { profile, reason, at }) => {
+            json!({"profile": profile, "reason": reason.name(), "at": rfc3339(*at)})
+        }
+        Event::Revived(revived) => json!({"profile": revived.profile}),
+    }
+}
+
+/// One profile and how it fares. The state is the one for all models, unless something cools all of them.
+#[must_use]
+pub fn profile(name: &str, profile: &Profile, now: Instant) -> Value {
+    let whole = profile.cooling.get(&Scope::Profile);
+    let (state, reason) = match (profile.health, profile.standing("", now)) {
+        (Health::Dead { reason, .. }, _) => ("dead", Some(reason.name())),
+        (Health::Alive, Standing::Cooling { class, .. }) => ("cooling", Some(class.name())),
+        (Health::Alive, Standing::HalfOpen) => {
+            ("half_open", whole.map(|cooling| cooling.class.name()))
+        }
+        (Health::Alive, Standing::Ready | Standing::Dead(_)) => ("healthy", None),
+    };
+    let next_try =
+        |cooling: &Cooling| rfc3339(cooling.probe.unwrap_or(cooling.until).max(cooling.until));
+    let cooling: Vec<Value> = profile
+        .cooling
+        .iter()
+        .map(|(of, cooling)| {
+            let of = scope(of);
+            json!({
+                "scope": of.get("scope"),
+                "model": of.get("model"),
+                "reason": cooling.class.name(),
+                "until": rfc3339(cooling.until),
+                "next_try": next_try(cooling),
+            })
+        })
+        .collect();
+    let dead_since = match profile.health {
+        Health::Dead { at, .. } => Some(rfc3339(at)),
+        Health::Alive => None,
+    };
+    json!({
+        "name": name,
+        "kind": kind(profile.kind),
+        "added_by": profile.by.to_string(),
+        "state": state,
+        "reason": reason,
+        "next_try": whole.filter(|_| dead_since.is_none()).map(next_try),
+        "dead_since": dead_since,
+        "consecutive_401": profile.strikes,
+        "last_error": profile.last.map(events::model_call::Class::name),
+        "revision": profile.revision,
+        "cooling": cooling,
+    })
+}
