@@ -15,7 +15,7 @@ bin=${PITON_BIN:-}
 
 # Proxies, keys and settings of the caller's shell would send a test to somebody else.
 export NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost NO_COLOR=1 PYTHONDONTWRITEBYTECODE=1
-unset "${!PITON_@}" "${!OPENAI_@}"
+unset "${!PITON_@}" "${!OPENAI_@}" "${!ANTHROPIC_@}"
 export PITON_API_KEY=$admin CLIENT_ADMIN_KEY=$admin CLIENT_MODULES=$cache
 
 stop() {
@@ -46,14 +46,17 @@ wait_until() {
     done
 }
 
-# install_sdks: OpenAI's Python and Node SDKs by name, once, into .cache; says which versions are used.
+# install_sdks: OpenAI's and Anthropic's Python and Node SDKs by name, once, into .cache; says which versions are used.
 install_sdks() {
+    local python=$cache/venv/bin/python
     mkdir -p "$cache"
-    [ -x "$cache/venv/bin/python" ] || python3 -m venv "$cache/venv"
-    "$cache/venv/bin/python" -c 'import openai' 2>/dev/null || "$cache/venv/bin/pip" install --quiet openai
-    [ -d "$cache/node_modules/openai" ] || npm install --prefix "$cache" --silent --no-fund --no-audit openai
-    "$cache/venv/bin/python" -c 'import openai, sys; print("openai", openai.__version__, "on Python", sys.version.split()[0])'
-    node -p "'openai ' + require('$cache/node_modules/openai/package.json').version + ' on Node ' + process.versions.node"
+    [ -x "$python" ] || python3 -m venv "$cache/venv"
+    "$python" -c 'import openai, anthropic' 2>/dev/null || "$cache/venv/bin/pip" install --quiet openai anthropic
+    [ -d "$cache/node_modules/openai" ] && [ -d "$cache/node_modules/@anthropic-ai/sdk" ] ||
+        npm install --prefix "$cache" --silent --no-fund --no-audit openai @anthropic-ai/sdk
+    "$python" -c 'import openai, anthropic, sys; print("openai", openai.__version__, "and anthropic", anthropic.__version__, "on Python", sys.version.split()[0])'
+    node -p "'openai ' + require('$cache/node_modules/openai/package.json').version + ' and @anthropic-ai/sdk ' +
+        require('$cache/node_modules/@anthropic-ai/sdk/package.json').version + ' on Node ' + process.versions.node"
 }
 
 # find_piton: PITON_BIN as it was set, else a fresh debug build.

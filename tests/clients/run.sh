@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The client matrix: OpenAI's Python and Node SDKs against a node in front of the mock, and against the demo.
+# The client matrix: OpenAI's and Anthropic's Python and Node SDKs against a node in front of the mock, and against the demo.
 #
 # PITON_BIN names a binary, else the debug build is brought up to date. MOCK names the mock's cargo project.
 # Prints `ok NAME` or `FAIL NAME: why` for each check and `N passed, M failed` for each script.
@@ -42,9 +42,11 @@ for sdk in python node; do
     CLIENT_URL=$url CLIENT_KEY=$(issue runner) READER_KEY=$(issue reader)
     export NARROW_URL NARROW_KEY CLIENT_URL CLIENT_KEY READER_KEY
     one "$sdk" mock
+    export MOCK_NODE_URL=$CLIENT_URL MOCK_NODE_KEY=$CLIENT_KEY
     serve "$sdk-demo" -- --demo
     CLIENT_URL=$url CLIENT_KEY=$(issue runner)
     one "$sdk" demo
+    one "$sdk" messages
 done
 audit
 exit "$failed"

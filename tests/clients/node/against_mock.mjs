@@ -120,10 +120,10 @@ check("a reader may list models and not ask one", async () => {
 
 check("an unknown provider is refused before anybody is asked", async () => {
   const before = await get("/__stats", MOCK_URL);
-  // Misspelt; of an API that is not served; known but without a key here.
+  // Misspelt; known but without a key here.
   const refused = [
     ["opnai", OpenAI.BadRequestError, "invalid_model"],
-    ["anthropic", OpenAI.BadRequestError, "invalid_model"],
+    ["anthropic", OpenAI.InternalServerError, "route_unconfigured"],
     ["deepseek", OpenAI.InternalServerError, "route_unconfigured"],
   ];
   for (const [provider, kind, code] of refused) {

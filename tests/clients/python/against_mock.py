@@ -164,10 +164,10 @@ def a_reader_may_list_models_and_not_ask_one():
 @check
 def an_unknown_provider_is_refused_before_anybody_is_asked():
     before = get("/__stats", MOCK_URL)
-    # Misspelt; of an API that is not served; known but without a key here.
+    # Misspelt; known but without a key here.
     refused = [
         ("opnai", openai.BadRequestError, "invalid_model"),
-        ("anthropic", openai.BadRequestError, "invalid_model"),
+        ("anthropic", openai.InternalServerError, "route_unconfigured"),
         ("deepseek", openai.InternalServerError, "route_unconfigured"),
     ]
     for provider, kind, code in refused:
