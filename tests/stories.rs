@@ -2,12 +2,14 @@
 
 mod byte_flips;
 mod chat;
+mod clouds;
 mod cluster;
 mod cluster_init;
 mod cluster_model;
 mod contract;
 mod crash;
 mod credentials;
+mod decoder_fuzz;
 mod disk_full;
 mod elections;
 mod families;

@@ -25,7 +25,7 @@ impl Asked {
 
 #[derive(Debug, Default)]
 struct Kept {
-    script: VecDeque<String>,
+    script: VecDeque<Vec<u8>>,
     asked: Vec<Asked>,
 }
 
@@ -40,10 +40,13 @@ pub struct Upstream {
 
 impl Upstream {
     /// A provider that answers POST with these in turn, and GET with no models.
-    pub async fn start(script: Vec<String>) -> Self {
+    pub async fn start<R: Into<Vec<u8>>>(script: Vec<R>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let kept = Arc::new(Mutex::new(Kept { script: script.into(), asked: vec![] }));
+        let kept = Arc::new(Mutex::new(Kept {
+            script: script.into_iter().map(Into::into).collect(),
+            asked: vec![],
+        }));
         let shared = Arc::clone(&kept);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -68,14 +71,16 @@ impl Drop for Upstream {
 async fn answer(mut stream: TcpStream, kept: Arc<Mutex<Kept>>) {
     let Some(asked) = read(&mut stream).await else { return };
     let bytes = if asked.head.starts_with("get ") {
-        response("200 OK", "application/json", r#"{"data":[]}"#)
+        response("200 OK", "application/json", r#"{"data":[]}"#).into_bytes()
     } else {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.asked.push(asked);
-        let over = || response("500 Internal Server Error", "text/plain", "the script is over");
+        let over = || {
+            response("500 Internal Server Error", "text/plain", "the script is over").into_bytes()
+        };
         kept.script.pop_front().unwrap_or_else(over)
     };
-    let _gone = stream.write_all(bytes.as_bytes()).await;
+    let _gone = stream.write_all(&bytes).await;
 }
 
 async fn read(stream: &mut TcpStream) -> Option<Asked> {
@@ -109,4 +114,43 @@ pub fn events(events: &[Value]) -> String {
         format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
     };
     response("200 OK", "text/event-stream", &events.iter().map(event).collect::<String>())
+}
+
+/// A binary event stream of AWS: name and payload of each event.
+pub fn frames(events: &[(&str, Value)]) -> Vec<u8> {
+    let body: Vec<u8> =
+        events.iter().flat_map(|(name, value)| frame(name, value.to_string().as_bytes())).collect();
+    let mut bytes = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    bytes.extend(body);
+    bytes
+}
+
+/// One frame of it, with its two sums.
+pub fn frame(event: &str, payload: &[u8]) -> Vec<u8> {
+    let mut head = Vec::new();
+    for (name, value) in [(":event-type", event), (":message-type", "event")] {
+        head.push(u8::try_from(name.len()).expect("a short name"));
+        head.extend_from_slice(name.as_bytes());
+        head.push(7);
+        head.extend_from_slice(&u16::try_from(value.len()).expect("a short value").to_be_bytes());
+        head.extend_from_slice(value.as_bytes());
+    }
+    let length = |bytes: usize| u32::try_from(bytes).expect("a short frame").to_be_bytes();
+    let mut frame = length(16 + head.len() + payload.len()).to_vec();
+    frame.extend_from_slice(&length(head.len()));
+    frame.extend_from_slice(&crc32(&frame).to_be_bytes());
+    frame.extend_from_slice(&head);
+    frame.extend_from_slice(payload);
+    frame.extend_from_slice(&crc32(&frame).to_be_bytes());
+    frame
+}
+
+/// Bit by bit, unlike the product's.
+fn crc32(bytes: &[u8]) -> u32 {
+    let bit = |sum: u32| if sum & 1 == 1 { (sum >> 1) ^ 0xedb8_8320 } else { sum >> 1 };
+    !bytes.iter().fold(u32::MAX, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), |sum, _| bit(sum)))
 }

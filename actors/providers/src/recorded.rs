@@ -27,7 +27,7 @@ struct Response {
 }
 
 /// A file that is kept beside the repository; none where it is not there.
-fn beside(name: &str) -> Option<String> {
+pub(crate) fn beside(name: &str) -> Option<String> {
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let read = |folder: &Path| std::fs::read_to_string(folder.join("shared").join(name));
     let found = above.skip(3).find_map(|folder| read(folder).ok());

@@ -14,10 +14,11 @@ use url::Url;
 /// The id under which the scripted model is reached.
 pub(super) const DEMO: &str = "demo";
 /// The model of a provider that answers when nobody is named, as of 2026-11-30.
-const DATED_DEFAULTS: [(&str, &str); 4] = [
+const DATED_DEFAULTS: [(&str, &str); 5] = [
     ("openai", "gpt-6-luna"),
     ("anthropic", "claude-sonnet-5-5"),
     ("openai-codex", "gpt-6.1-sol"),
+    ("gemini", "gemini-3.8-flash"),
     (DEMO, DEMO),
 ];
 /// How long a runtime on this machine gets to say what it serves.

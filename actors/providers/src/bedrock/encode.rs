@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-/// Characters of a tool's name, and of a call's id.
+/// Characters of a tool's name.
 const NAME_CHARS_MAX: usize = 64;
 /// Where a model's vendor has its own words.
 const OWN_WORDS: &str = "additionalModelRequestFields";

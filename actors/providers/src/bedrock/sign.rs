@@ -155,8 +155,8 @@ fn date(now: Instant) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorded::beside;
     use serde_json::Value;
-    use std::path::Path;
 
     /// 2026-11-30T12:00:00Z.
     const NOW: Instant = Instant(1_796_040_000_000_000);
@@ -184,12 +184,7 @@ mod tests {
 
     #[test]
     fn the_shared_vector_holds_step_by_step() {
-        let file = "../../../shared/data/sigv4_bedrock_vector.json";
-        let Ok(text) = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
-        else {
-            println!("not run: {file} is not there");
-            return;
-        };
+        let Some(text) = beside("data/sigv4_bedrock_vector.json") else { return };
         let vector: Value = serde_json::from_str(&text).unwrap();
         let said = |name: &str| vector[name].as_str().unwrap();
         let url = said("url").parse().unwrap();

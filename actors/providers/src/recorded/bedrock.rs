@@ -1,6 +1,6 @@
 //! Converse's binary streams, and what of them goes back.
 
-use super::calls;
+use super::{beside, calls};
 use crate::decode::{Fault, shredder};
 use crate::delta::Answer;
 use crate::delta::Stop;
@@ -9,18 +9,13 @@ use events::message::{Message, Part, Role};
 use events::prompt::{Catalogue, Params, Request};
 use events::quantity::Tokens;
 use serde_json::Value;
-use std::path::Path;
 
 const TOOLS: &str = "17-bedrock-conversestream-two-tools.json";
 const REDACTED: &str = "18-bedrock-redacted-thinking-eventstream.json";
 
 /// The bodies of a fixture; none where the fixtures are not there.
 fn bodies(name: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    let Ok(text) = std::fs::read_to_string(folder.join(name)) else {
-        println!("not run: {name} is not under {}", folder.display());
-        return Vec::new();
-    };
+    let Some(text) = beside(&format!("fixtures/{name}")) else { return Vec::new() };
     let fixture: Value = serde_json::from_str(&text).unwrap();
     let interactions = fixture["interactions"].as_array().unwrap();
     let body = |one: &Value| base64(one["response"]["body_base64"].as_str().unwrap());

@@ -3,21 +3,17 @@
 
 use super::NAME_CHARS_MAX;
 use crate::bedrock::Sealed;
-use crate::encode::{EncodeError, Said, history_name, turns};
+use crate::encode::{CallIds, EncodeError, Said, history_name, turns};
 use crate::endpoint::Endpoint;
 use crate::image::Inline;
 use events::message::{Part, Seal, ToolResult};
 use events::prompt::Request;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 /// The pictures that the family reads.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// Bytes of the hash in an id that stands for one the family refuses.
-const ID_BYTES: usize = 12;
 
 /// A conversation on the wire.
 pub(super) struct Conversation {
@@ -25,6 +21,7 @@ pub(super) struct Conversation {
     pub(super) messages: Vec<Message>,
     /// The tools that were called in it.
     pub(super) called: BTreeSet<String>,
+    ids: CallIds,
 }
 
 #[derive(Serialize)]
@@ -94,7 +91,8 @@ pub(super) fn messages(
 ) -> Result<Conversation, EncodeError> {
     let seal = endpoint.seal(&request.model);
     let (system, messages) = (Vec::new(), Vec::new());
-    let mut conversation = Conversation { system, messages, called: BTreeSet::new() };
+    let (called, ids) = (BTreeSet::new(), CallIds::default());
+    let mut conversation = Conversation { system, messages, called, ids };
     for turn in turns(request)? {
         match turn.said {
             Said::System(texts) => conversation.instruct(texts),
@@ -107,7 +105,8 @@ pub(super) fn messages(
                 let content = Some(content).filter(|text| !is_blank(text));
                 let content = content.into_iter().map(|text| SystemText { text }).collect();
                 let status = is_error.then_some("error");
-                let answer = Answer { tool_use_id: id(call), content, status };
+                let tool_use_id = conversation.ids.result(&call);
+                let answer = Answer { tool_use_id, content, status };
                 conversation.say("user", vec![Block::ToolResult(answer)]);
             }
             Said::Assistant(parts) => {
@@ -145,6 +144,7 @@ impl Conversation {
     }
 
     fn assistant(&mut self, parts: Vec<Part>, seal: &Seal) -> Result<Vec<Block>, EncodeError> {
+        self.ids.turn();
         let mut blocks = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
@@ -168,8 +168,8 @@ impl Conversation {
                 Part::ToolCall(call) => {
                     let name = history_name(&call.name, NAME_CHARS_MAX);
                     self.called.insert(name.clone());
-                    let input = input(&call.arguments)?;
-                    blocks.push(Block::ToolUse(Use { tool_use_id: id(call.id), name, input }));
+                    let (tool_use_id, input) = (self.ids.call(&call.id), input(&call.arguments)?);
+                    blocks.push(Block::ToolUse(Use { tool_use_id, name, input }));
                 }
                 // Another reader's reasoning, and items that no family takes from an assistant.
                 Part::Reasoning { .. }
@@ -193,20 +193,6 @@ fn input(text: &str) -> Result<Box<RawValue>, EncodeError> {
         Some(object) => Ok(object),
         None => Ok(RawValue::from_string("{}".to_owned())?),
     }
-}
-
-/// An id of another family's call, as this one takes it: the same one always gives the same.
-fn id(id: String) -> String {
-    let is_sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if id.len() <= NAME_CHARS_MAX && id.chars().all(is_sound) {
-        return id;
-    }
-    let mut other = "call_".to_owned();
-    for byte in Sha256::digest(id.as_bytes()).iter().take(ID_BYTES) {
-        // Writing to a string can not fail.
-        let _infallible = write!(other, "{byte:02x}");
-    }
-    other
 }
 
 fn user(position: usize, parts: Vec<Part>) -> Result<Vec<Block>, EncodeError> {

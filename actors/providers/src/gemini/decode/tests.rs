@@ -263,7 +263,9 @@ fn a_whole_body_is_read() {
 #[test]
 fn nothing_says_that_it_was_the_last() {
     let mut decoder = Family::Gemini.decoder(Bytes::new());
-    let text = stream(&[parts(&json!([{ "text": "x" }])), end("STOP")]);
-    assert_eq!(decoder.feed(text.as_bytes(), &mut |_| ()), Ok(Progress::More));
+    let words = stream(&[parts(&json!([{ "text": "x" }]))]);
+    assert_eq!(decoder.feed(words.as_bytes(), &mut |_| ()), Ok(Progress::More));
+    assert!(!decoder.is_terminal());
+    assert_eq!(decoder.feed(stream(&[end("STOP")]).as_bytes(), &mut |_| ()), Ok(Progress::More));
     assert!(decoder.is_terminal());
 }
