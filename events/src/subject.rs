@@ -6,7 +6,7 @@
 
 use crate::id::{Generation, Partition};
 use crate::journal;
-use crate::record::{Boot, Hash, StreamKey};
+use crate::record::{Boot, Hash, Shard, StreamKey};
 use std::{fmt, str::FromStr};
 
 /// Bytes of the longest token.
@@ -145,6 +145,8 @@ pub enum Meta {
     Journal,
     /// A write that only shows that writes land.
     Probe,
+    /// How far a shard has been told to programs outside.
+    Told(Shard),
 }
 
 /// The text is not a subject of this build.
@@ -195,6 +197,7 @@ impl Namespace {
             }
             Subject::Meta(Meta::Journal) => format!("meta.{self}.journal"),
             Subject::Meta(Meta::Probe) => format!("meta.{self}.probe"),
+            Subject::Meta(Meta::Told(shard)) => format!("meta.{self}.told-{}", shard.0),
         }
     }
 
@@ -399,6 +402,10 @@ impl Namespace {
             }
             ["meta", name, "journal"] if *name == ours => Some(Subject::Meta(Meta::Journal)),
             ["meta", name, "probe"] if *name == ours => Some(Subject::Meta(Meta::Probe)),
+            ["meta", name, told] if *name == ours => {
+                let shard = told.strip_prefix("told-")?.parse().ok()?;
+                Some(Subject::Meta(Meta::Told(Shard(shard))))
+            }
             _ => None,
         }
     }
@@ -462,6 +469,7 @@ mod tests {
             ),
             (Subject::Meta(Meta::Journal), "meta.prod.journal"),
             (Subject::Meta(Meta::Probe), "meta.prod.probe"),
+            (Subject::Meta(Meta::Told(Shard(3))), "meta.prod.told-3"),
             (Subject::Journal(run), "ev.prod.05.run.run_050000000000000000000000000007"),
             (
                 Subject::Blob(hash, Part::Head),

@@ -9,6 +9,7 @@ pub mod credentials;
 mod journal;
 pub mod keys;
 mod note;
+mod outside;
 mod providers;
 mod reader;
 mod stop;
@@ -264,11 +265,9 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let tables = Box::pin(tables(&node, world, &opened.credentials, clustered.as_ref())).await?;
     let (projections, runner) = start_views(&config, &store).await?;
     let read = keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
-    let listener = TcpListener::bind(config.bind).await;
-    let listener = listener.map_err(|source| BootError::Bind { bind: config.bind, source })?;
-    let address =
-        listener.local_addr().map_err(|source| BootError::Bind { bind: config.bind, source })?;
+    let (listener, address) = listen(config.bind).await?;
     let (stopping, watch) = watch::channel(false);
+    let out = outside::open(clustered.as_ref()).await?;
     let part = match (clustered, &tables.bus) {
         (Some(clustered), Bus::Nats(bus)) => {
             let ends = (Arc::clone(&tables.directory), bus.clone());
@@ -302,6 +301,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     background(&app, runner, &mut stop);
     begin(&app, read, &mut stop);
     credentials::begin(&app, opened, &mut stop);
+    outside::tell(&app, out, &mut stop);
     let path = app.config.data_dir.join(NODE_FILE);
     NodeNote::here(address).write(&path).map_err(|source| BootError::Note { path, source })?;
     Ok(Running { address, answers: found.answers, told: own.told, app, stop })
@@ -316,6 +316,13 @@ fn begin(app: &App, read: Vec<Position>, stop: &mut Stop) {
     for at in read {
         stop.helper(task::spawn(task::Kind::Follow, keys::keep(app.clone(), at)));
     }
+}
+
+async fn listen(bind: SocketAddr) -> Result<(TcpListener, SocketAddr), BootError> {
+    let failed = |source| BootError::Bind { bind, source };
+    let listener = TcpListener::bind(bind).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }
 
 /// A drill is allowed by a file, so that no flag that slipped in can make a node fail.

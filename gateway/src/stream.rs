@@ -2,4 +2,5 @@
 //!
 //! A reader that lags is cut off and resumes by position; no frame is skipped silently.
 
+pub mod public;
 pub mod sse;

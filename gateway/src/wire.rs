@@ -6,6 +6,7 @@ pub mod journal;
 pub mod list;
 pub mod live;
 pub mod node;
+pub mod public;
 pub mod run;
 pub mod time;
 pub mod usage;

@@ -53,6 +53,7 @@ pub static ROUTES: &[Row] = &[
     row(Method::GET, "/v1/sessions", Right::RunRead),
     row(Method::GET, "/v1/sessions/{id}", Right::RunRead),
     row(Method::GET, "/v1/sessions/{id}/messages", Right::RunRead),
+    row(Method::GET, "/v1/sessions/{id}/journal", Right::JournalRead),
     row(Method::POST, "/v1/keys", Right::KeysManage),
     row(Method::GET, "/v1/keys", Right::KeysManage),
     row(Method::GET, "/v1/keys/{id}", Right::KeysManage),

@@ -29,6 +29,8 @@ pub struct Nats {
     pub shard_bytes_max: i64,
     /// Servers that are not proved to sync are used all the same.
     pub allow_lazy_fsync: bool,
+    /// Whether texts that people and models wrote are told to programs outside; their hashes and sizes are.
+    pub events_text: bool,
     /// Who the node is to the servers, and where its password was found.
     pub user: Option<(String, Secret)>,
     /// Certificates of authorities that the servers' own are checked against; the system's when empty.
@@ -53,6 +55,7 @@ impl Nats {
             ("nats.replicas", replicas.to_string()),
             ("nats.shard_bytes_max", shard_bytes_max.to_string()),
             ("nats.allow_lazy_fsync", self.allow_lazy_fsync.to_string()),
+            ("nats.events_text", self.events_text.to_string()),
             ("nats.user", user),
             ("nats.ca_file", roots.join(",")),
             ("nats.cluster_key", cluster_key),
@@ -73,6 +76,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<Nats> {
         rule::count(64 << 20, 1 << 50, "bytes"),
     );
     let allow_lazy_fsync = reader.take_or("nats.allow_lazy_fsync", "false", rule::switch);
+    let events_text = reader.take_or("nats.events_text", "false", rule::switch);
     let user = reader.take("nats.user", |raw| {
         rule::text(raw).map(str::to_owned).ok_or_else(|| broken("give a user's name"))
     });
@@ -93,6 +97,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<Nats> {
         replicas: replicas?,
         shard_bytes_max: i64::try_from(shard_bytes_max?).unwrap_or(i64::MAX),
         allow_lazy_fsync: allow_lazy_fsync?,
+        events_text: events_text?,
         user: user.map(|user| (user, password.unwrap_or_else(|| Secret::new(String::new())))),
         roots: roots.into_iter().collect(),
         cluster_key,

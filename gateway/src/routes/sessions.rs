@@ -3,10 +3,13 @@
 use crate::app::App;
 use crate::error::{ApiError, Code};
 use crate::extract::Query;
+use crate::routes::runs::journal::{From, lines};
 use crate::wire;
 use axum::extract::{Path, State};
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
+use events::aggregate::Aggregate;
 use events::id::SessionId;
 use events::session::{Session, State as Folded};
 use projections::sessions::Query as Page;
@@ -23,6 +26,7 @@ pub fn routes() -> Router<App> {
         .route("/v1/sessions", get(list))
         .route("/v1/sessions/{id}", get(show))
         .route("/v1/sessions/{id}/messages", get(messages))
+        .route("/v1/sessions/{id}/journal", get(journal))
 }
 
 /// What a caller of the list may say.
@@ -79,6 +83,20 @@ pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json
         "waiting": state.inbox.iter().map(|waiting| waiting.run.to_string()).collect::<Vec<_>>(),
         "closed": state.closed,
     })))
+}
+
+/// The session's commits as lines of JSON, oldest first; with `?after=VERSION`, those that end behind it.
+///
+/// # Errors
+///
+/// 404 for an unknown session; a stream that breaks off ends with a line that says so.
+pub async fn journal(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(from): Query<From>,
+) -> Result<Response, ApiError> {
+    let (id, _) = observe(&app, &id).await?;
+    Ok(lines(app, Session::stream(&id), &from))
 }
 
 /// The conversation.

@@ -2,6 +2,7 @@
 
 use super::{time::rfc3339, usage};
 use events::catalogue::Fact;
+use events::journal;
 use events::message::Body;
 use events::run;
 use events::run::ledger::Verdict;
@@ -11,13 +12,64 @@ use events::run::step::{Charge, Stop};
 use events::usage::{Price, Rates};
 use events::{json::Json, key, model_call::Class, session, settings};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-/// Any fact.
+/// What stands where people or models wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bodies {
+    /// What they wrote.
+    Whole,
+    /// Its SHA-256 and its size: who may read it finds it in the journal.
+    Named,
+}
+
+impl Bodies {
+    fn raw(self, json: &Json) -> Value {
+        match self {
+            Self::Whole => raw(json),
+            Self::Named => named(json.as_bytes()),
+        }
+    }
+
+    fn text(self, text: &str) -> Value {
+        match self {
+            Self::Whole => Value::from(text),
+            Self::Named => named(text.as_bytes()),
+        }
+    }
+
+    fn body(self, body: &Body) -> Value {
+        self.raw(body.json())
+    }
+
+    fn all(self, all: &[Body]) -> Value {
+        all.iter().map(|body| self.body(body)).collect()
+    }
+
+    fn fields(self, fields: &BTreeMap<String, String>) -> Value {
+        match self {
+            Self::Whole => json!(fields),
+            Self::Named => named(json!(fields).to_string().as_bytes()),
+        }
+    }
+}
+
+fn named(bytes: &[u8]) -> Value {
+    json!({"hash": journal::hash(bytes).to_string(), "bytes": bytes.len()})
+}
+
+/// Any fact, whole.
 #[must_use]
 pub fn fact(fact: &Fact) -> Value {
+    told(fact, Bodies::Whole)
+}
+
+/// Any fact, for whoever may read so much of it.
+#[must_use]
+pub fn told(fact: &Fact, bodies: Bodies) -> Value {
     match fact {
-        Fact::Session(event) => session_event(event),
-        Fact::Run(event) => run_event(event),
+        Fact::Session(event) => session_event(event, bodies),
+        Fact::Run(event) => run_event(event, bodies),
         Fact::Key(event) => key_event(event),
         Fact::Settings(settings::Event::ReaderRaised(raised)) => json!({"to": raised.to.0}),
         Fact::Credential(event) => super::credential::event(event),
@@ -29,14 +81,6 @@ pub fn fact(fact: &Fact) -> Value {
 #[must_use]
 pub fn raw(json: &Json) -> Value {
     serde_json::from_slice(json.as_bytes()).unwrap_or_else(|_| Value::from(json.as_str()))
-}
-
-fn body(body: &Body) -> Value {
-    raw(body.json())
-}
-
-fn bodies(all: &[Body]) -> Value {
-    all.iter().map(body).collect()
 }
 
 fn refs(all: &[MessageRef]) -> Value {
@@ -72,8 +116,7 @@ fn dropped(one: &Dropped) -> Value {
 }
 
 /// A run's frozen request.
-#[must_use]
-pub fn spec(spec: &Spec) -> Value {
+fn spec(spec: &Spec, bodies: Bodies) -> Value {
     json!({
         "plane": match spec.plane { Plane::Model => "model", Plane::Run => "run" },
         "delivery": match spec.delivery { Delivery::Live => "live", Delivery::Whole => "whole" },
@@ -84,18 +127,18 @@ pub fn spec(spec: &Spec) -> Value {
         "route": spec.route.iter().map(candidate).collect::<Value>(),
         "route_source": spec.route_source,
         "dropped": spec.dropped.iter().map(dropped).collect::<Value>(),
-        "tools": raw(spec.tools.json()),
+        "tools": bodies.raw(spec.tools.json()),
         "tools_hash": spec.tools.hash().to_string(),
         "server_tools": spec.server_tools,
         "output_tokens_max": spec.params.output_max.map(|max| max.0),
-        "params": raw(&spec.params.extra),
-        "input": bodies(&spec.input),
+        "params": bodies.raw(&spec.params.extra),
+        "input": bodies.all(&spec.input),
         "steps_max": spec.limits.steps_max,
         "budget": {
             "usd": usage::dollars(spec.limits.cost_max),
             "calls": spec.limits.model_calls_max,
         },
-        "metadata": spec.metadata,
+        "metadata": bodies.fields(&spec.metadata),
         "logic": spec.logic,
         "input_hash": spec.input_hash.to_string(),
     })
@@ -165,30 +208,30 @@ const fn replay(class: ReplayClass) -> &'static str {
     }
 }
 
-fn finished(end: &Finished) -> Value {
+fn finished(end: &Finished, bodies: Bodies) -> Value {
     json!({
         "outcome": outcome(end.outcome),
         "reason": reason(&end.reason),
         "class": class(&end.reason).map(Class::name),
-        "detail": end.detail,
+        "detail": bodies.text(&end.detail),
         "fence": end.fence.map(|fence| fence.0),
     })
 }
 
-fn verdict(verdict: &Verdict) -> Value {
+fn verdict(verdict: &Verdict, bodies: Bodies) -> Value {
     match verdict {
         Verdict::Server(class) => json!({"runs": "server", "replay": replay(*class)}),
         Verdict::Client => json!({"runs": "client"}),
-        Verdict::Refused(why) => json!({"runs": "nobody", "why": why}),
+        Verdict::Refused(why) => json!({"runs": "nobody", "why": bodies.text(why)}),
     }
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm an event")]
-fn run_event(event: &run::Event) -> Value {
+fn run_event(event: &run::Event, bodies: Bodies) -> Value {
     match event {
         run::Event::Queued(queued) => json!({
             "session_id": queued.session.map(|id| id.to_string()),
-            "spec": spec(&queued.spec),
+            "spec": spec(&queued.spec, bodies),
         }),
         run::Event::Started(started) => json!({
             "fence": started.fence.map(|fence| fence.0),
@@ -204,12 +247,12 @@ fn run_event(event: &run::Event) -> Value {
         }),
         run::Event::ModelAnswered(answered) => json!({
             "call": answered.call.0,
-            "message": body(&answered.body),
+            "message": bodies.body(&answered.body),
             "tool_calls": answered.asks.iter().map(|ask| json!({
                 "id": ask.id,
                 "name": ask.name,
-                "arguments": raw(&ask.arguments),
-                "verdict": verdict(&ask.verdict),
+                "arguments": bodies.raw(&ask.arguments),
+                "verdict": verdict(&ask.verdict, bodies),
             })).collect::<Value>(),
             "stop": stop(answered.stop),
             "usage": usage::call(&answered.usage),
@@ -224,7 +267,7 @@ fn run_event(event: &run::Event) -> Value {
             "retry_after_ms": failed.hint.map(|hint| hint.0),
             "charged": match failed.charge { Charge::Nothing => "nothing", Charge::Reserved => "at_most_reserved" },
             "handed_out_chars": failed.handed_out,
-            "message": failed.message,
+            "message": bodies.text(&failed.message),
             "attempts": failed.attempts.total,
         }),
         run::Event::ModelUnknown(unknown) => json!({
@@ -241,7 +284,7 @@ fn run_event(event: &run::Event) -> Value {
             "index": asked.index,
             "id": asked.id,
             "name": asked.name,
-            "arguments": raw(&asked.arguments),
+            "arguments": bodies.raw(&asked.arguments),
             "replay": replay(asked.class),
         }),
         run::Event::ToolRefused(refused) => json!({
@@ -249,12 +292,12 @@ fn run_event(event: &run::Event) -> Value {
             "id": refused.id,
             "name": refused.name,
             "executed": false,
-            "content": refused.content,
+            "content": bodies.text(&refused.content),
         }),
         run::Event::ToolReceipt(receipt) => json!({
             "tool": receipt.call.0,
             "outcome": receipt.outcome.word(),
-            "content": receipt.content,
+            "content": bodies.text(&receipt.content),
         }),
         run::Event::ToolUnknown(unknown) => json!({"tool": unknown.call.0}),
         run::Event::ToolRetried(retried) => {
@@ -263,13 +306,13 @@ fn run_event(event: &run::Event) -> Value {
         run::Event::ClientAsked(asked) => {
             json!({"calls": asked.calls, "until": rfc3339(asked.until)})
         }
-        run::Event::ClientAnswered(answered) => json!({"results": bodies(&answered.results)}),
+        run::Event::ClientAnswered(answered) => json!({"results": bodies.all(&answered.results)}),
         run::Event::ClientGone(gone) => json!({"calls": gone.calls}),
-        run::Event::Finished(end) => finished(end),
+        run::Event::Finished(end) => finished(end, bodies),
     }
 }
 
-fn session_event(event: &session::Event) -> Value {
+fn session_event(event: &session::Event, bodies: Bodies) -> Value {
     match event {
         session::Event::Opened(opened) => json!({
             "project": opened.project,
@@ -279,17 +322,17 @@ fn session_event(event: &session::Event) -> Value {
         session::Event::Forked(forked) => json!({
             "parent": forked.parent.to_string(),
             "at": forked.at,
-            "messages": bodies(&forked.messages),
+            "messages": bodies.all(&forked.messages),
         }),
         session::Event::Queued(queued) => {
-            json!({"run_id": queued.run.to_string(), "spec": spec(&queued.spec)})
+            json!({"run_id": queued.run.to_string(), "spec": spec(&queued.spec, bodies)})
         }
         session::Event::Granted(granted) => {
             json!({"run_id": granted.run.to_string(), "fence": granted.fence.0})
         }
         session::Event::Committed(committed) => json!({
             "run_id": committed.run.to_string(),
-            "messages": bodies(&committed.messages),
+            "messages": bodies.all(&committed.messages),
         }),
         session::Event::Released(released) => json!({
             "run_id": released.run.to_string(),

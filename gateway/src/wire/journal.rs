@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What the streams of events call a fact; `name` beside it is the stored kind's.
-fn event(known: &Fact) -> String {
+pub(super) fn event(known: &Fact) -> String {
     match known {
         Fact::Run(event) => live::name(event).to_owned(),
         Fact::Session(event) => format!("session.{}", event.name()),

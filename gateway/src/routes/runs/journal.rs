@@ -3,6 +3,7 @@
 use super::{observe, run_id};
 use crate::app::App;
 use crate::error::ApiError;
+use crate::extract::Query;
 use crate::wire;
 use axum::Json;
 use axum::body::Body;
@@ -12,10 +13,11 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use events::aggregate::Aggregate;
 use events::id::RunId;
-use events::record::{Recorded, Version};
+use events::record::{Recorded, StreamKey, Version};
 use events::run::replay::{self, Logic};
 use events::run::{Event, Run, State as Folded};
 use futures_util::stream;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -24,10 +26,10 @@ const PAGE: usize = 64;
 
 async fn page(
     app: &App,
-    id: RunId,
+    stream: &StreamKey,
     after: Version,
 ) -> Result<Vec<(Recorded, Vec<Arc<[u8]>>)>, ApiError> {
-    let commits = app.store().read(&Run::stream(&id), after, PAGE).await?;
+    let commits = app.store().read(stream, after, PAGE).await?;
     let mut whole = Vec::with_capacity(commits.len());
     for recorded in commits {
         let mut payloads = Vec::with_capacity(recorded.commit.entries.len());
@@ -39,19 +41,37 @@ async fn page(
     Ok(whole)
 }
 
-/// The run's commits as lines of JSON, oldest first.
+/// Where an export begins.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct From {
+    /// Behind this version; at the first one where nobody says.
+    after: Option<u64>,
+}
+
+/// The run's commits as lines of JSON, oldest first; with `?after=VERSION`, those that end behind it.
 ///
 /// # Errors
 ///
 /// 404 for an unknown run; a stream that breaks off ends with a line that says so.
-pub async fn export(State(app): State<App>, Path(id): Path<String>) -> Result<Response, ApiError> {
+pub async fn export(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(from): Query<From>,
+) -> Result<Response, ApiError> {
     let id = run_id(&id)?;
     observe(&app, id).await?;
-    let lines = stream::unfold(Some(Version::EMPTY), move |cursor| {
-        let app = app.clone();
+    Ok(lines(app, Run::stream(&id), &from))
+}
+
+/// A stream's commits as lines of JSON.
+pub fn lines(app: App, key: StreamKey, from: &From) -> Response {
+    let begin = from.after.map_or(Version::EMPTY, Version);
+    let lines = stream::unfold(Some(begin), move |cursor| {
+        let (app, key) = (app.clone(), key.clone());
         async move {
             let after = cursor?;
-            match page(&app, id, after).await {
+            match page(&app, &key, after).await {
                 Ok(found) => {
                     let (last, _) = found.last()?;
                     let next = last.commit.last_version();
@@ -73,7 +93,7 @@ pub async fn export(State(app): State<App>, Path(id): Path<String>) -> Result<Re
         }
     });
     let body = Body::from_stream(lines);
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response()
 }
 
 /// What a walk over a run's stream found.
@@ -99,7 +119,7 @@ async fn walk(app: &App, id: RunId, depth: Depth) -> Result<Walk, ApiError> {
     let mut walk = Walk::default();
     let (mut state, mut after) = (Folded::default(), Version::EMPTY);
     loop {
-        let found = page(app, id, after).await?;
+        let found = page(app, &Run::stream(&id), after).await?;
         let Some((last, _)) = found.last() else { return Ok(walk) };
         after = last.commit.last_version();
         for (recorded, payloads) in found {
