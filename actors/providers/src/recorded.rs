@@ -2,6 +2,7 @@
 //! missing this lane says that it did not run; the hand-written shapes of the other tests always run.
 
 mod bedrock;
+mod cost;
 mod gemini;
 
 use crate::class::{Failure, Reply, classify, classify_inside};

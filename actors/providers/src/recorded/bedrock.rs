@@ -42,7 +42,7 @@ fn read(body: &[u8], size: usize) -> Result<Answer, Fault> {
     shredder::read(Family::Bedrock, &pieces).result
 }
 
-fn answers(name: &str) -> Vec<Answer> {
+pub(super) fn answers(name: &str) -> Vec<Answer> {
     let read = |body: Vec<u8>| {
         let whole = read(&body, usize::MAX).unwrap();
         for size in [1, 2, 3, 7, 61, 1_021] {
