@@ -25,6 +25,7 @@ mod node_story;
 mod nodes;
 mod outage;
 mod outside;
+mod prices;
 mod probe;
 mod readers;
 mod routes;

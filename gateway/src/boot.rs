@@ -10,6 +10,7 @@ mod journal;
 pub mod keys;
 mod note;
 mod outside;
+pub mod prices;
 mod providers;
 mod reader;
 mod stop;
@@ -47,6 +48,7 @@ use events::id::Partition;
 use events::quantity::Millis;
 use events::record::Position;
 use journal::{Clustered, Journal};
+use prices::PricesError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -102,6 +104,9 @@ pub enum BootError {
     /// The data folder or a file in it.
     #[error(transparent)]
     Private(#[from] PrivateError),
+    /// The table of prices.
+    #[error(transparent)]
+    Prices(#[from] PricesError),
     /// The journal.
     #[error(transparent)]
     Store(#[from] OpenError),
@@ -174,6 +179,7 @@ impl BootError {
         match self {
             Self::FaultsForbidden(_)
             | Self::Provider(_)
+            | Self::Prices(_)
             | Self::Tools(_)
             | Self::Credentials(credentials::CredentialsError::Vault(_))
             | Self::Reader(ReaderError::TooOld { .. } | ReaderError::Newer(_)) => {
@@ -239,8 +245,7 @@ impl Running {
 /// [`BootError`]; nothing is left running.
 pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let Start { config, admin_key, show, demo, faults, metrics } = start;
-    private::folder(&config.data_dir)?;
-    allow(&config, &faults)?;
+    prepare(&config, &faults)?;
     let entropy = Entropy::System;
     let Journal { store, boot, cluster: clustered } =
         Box::pin(journal::open(&config, &entropy, faults)).await?;
@@ -325,8 +330,12 @@ async fn listen(bind: SocketAddr) -> Result<(TcpListener, SocketAddr), BootError
     Ok((listener, address))
 }
 
-/// A drill is allowed by a file, so that no flag that slipped in can make a node fail.
-fn allow(config: &Config, faults: &Faults) -> Result<(), BootError> {
+/// Makes the folder and takes what stands in it for the whole process. A drill is allowed by a file, so that no flag
+/// that slipped in can make a node fail.
+fn prepare(config: &Config, faults: &Faults) -> Result<(), BootError> {
+    private::folder(&config.data_dir)?;
+    // Before the first price is asked for; a node of this process that started earlier keeps its table.
+    let _first = ::providers::pricing::install(prices::read(&config.data_dir)?);
     let marker = config.data_dir.join(FAULTS_ALLOWED);
     if faults.armed() && !marker.exists() {
         return Err(BootError::FaultsForbidden(marker));

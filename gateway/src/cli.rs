@@ -19,6 +19,7 @@ mod journal;
 mod keys;
 mod nodes;
 mod own;
+mod prices;
 mod print;
 mod progress;
 mod routes;
@@ -113,6 +114,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Cluster(verb) => cluster::cluster(ctx, verb),
         Verb::Routes(verb) => wait(routes::routes(ctx, verb)),
         Verb::Auth(verb) => wait(auth::auth(ctx, verb)),
+        Verb::Prices(verb) => prices::prices(ctx, &verb),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Completion(completion) => about::completion(ctx, &completion),

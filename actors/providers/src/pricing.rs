@@ -6,7 +6,7 @@
 use events::quantity::{MicroUsd, Tokens};
 use events::usage::{LongInput, Price, Rates};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// The table as shipped. Micro-USD per million tokens.
@@ -23,8 +23,12 @@ pub struct Facts {
     pub output_max: Option<Tokens>,
 }
 
+/// The shape of a table that this build reads.
+const SCHEMA: u64 = 1;
+
 #[derive(Deserialize)]
 struct Table {
+    schema: u64,
     retrieved: String,
     source: String,
     models: Vec<Row>,
@@ -68,26 +72,114 @@ impl Cost {
     }
 }
 
-struct Loaded {
+/// A table of models: what each costs, and how much it reads and writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prices {
     models: BTreeMap<(String, String), Facts>,
     retrieved: String,
     source: String,
 }
 
-fn loaded() -> &'static Loaded {
-    static LOADED: OnceLock<Loaded> = OnceLock::new();
-    // A shipped table that does not read leaves every model unpriced; a test below does not let it ship.
-    LOADED.get_or_init(|| {
-        let table: Result<Table, _> = serde_json::from_str(TABLE);
-        table.map_or_else(
-            |_| Loaded { models: BTreeMap::new(), retrieved: String::new(), source: String::new() },
-            |table| Loaded {
-                models: table.models.into_iter().map(entry).collect(),
-                retrieved: table.retrieved,
-                source: table.source,
-            },
-        )
-    })
+/// The text is no table of prices.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotPrices {
+    /// It does not read.
+    #[error(
+        "not a table of prices: {0}; write {{\"schema\": 1, \"retrieved\": DAY, \"source\": TEXT, \"models\": [{{\"provider\": ID, \
+         \"model\": NAME, \"input\": N, \"output\": N}}]}} with micro-USD per million tokens"
+    )]
+    Unreadable(String),
+    /// It is of another shape than this build reads.
+    #[error("the table has schema {0}, and this build reads schema {SCHEMA}")]
+    Schema(u64),
+    /// A model stands twice in it.
+    #[error("{0}:{1} stands twice in the table")]
+    Twice(String, String),
+    /// A model has one of the two prices that only mean something together.
+    #[error("{0}:{1} has a price for input or for output only: give both, or null for both")]
+    Half(String, String),
+}
+
+/// What one table says of a model and the other does not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// Provider id.
+    pub provider: &'a str,
+    /// Model name at that provider.
+    pub model: &'a str,
+    /// In the older table.
+    pub before: Option<&'a Facts>,
+    /// In the newer one.
+    pub after: Option<&'a Facts>,
+}
+
+impl Prices {
+    /// Reads a table.
+    ///
+    /// # Errors
+    ///
+    /// [`NotPrices`], which names the model and the rule.
+    pub fn read(text: &str) -> Result<Self, NotPrices> {
+        let table: Table =
+            serde_json::from_str(text).map_err(|error| NotPrices::Unreadable(error.to_string()))?;
+        if table.schema != SCHEMA {
+            return Err(NotPrices::Schema(table.schema));
+        }
+        let mut models = BTreeMap::new();
+        for row in table.models {
+            let half = row.cost.input.is_some() != row.cost.output.is_some();
+            let ((provider, model), facts) = entry(row);
+            if half {
+                return Err(NotPrices::Half(provider, model));
+            }
+            if models.contains_key(&(provider.clone(), model.clone())) {
+                return Err(NotPrices::Twice(provider, model));
+            }
+            models.insert((provider, model), facts);
+        }
+        Ok(Self { models, retrieved: table.retrieved, source: table.source })
+    }
+
+    /// The table as shipped.
+    #[must_use]
+    pub fn shipped() -> Self {
+        // A table that does not read leaves every model unpriced; a test below does not let it ship.
+        Self::read(TABLE).unwrap_or_default()
+    }
+
+    /// Every model: provider, name and what is known of it, sorted.
+    pub fn models(&self) -> impl Iterator<Item = (&str, &str, &Facts)> {
+        self.models.iter().map(|((provider, model), facts)| (&**provider, &**model, facts))
+    }
+
+    /// The day on which the table was read, and where.
+    #[must_use]
+    pub fn source(&self) -> (&str, &str) {
+        (&self.retrieved, &self.source)
+    }
+
+    /// What this table says otherwise than an older one, sorted.
+    #[must_use]
+    pub fn changes<'a>(&'a self, older: &'a Self) -> Vec<Change<'a>> {
+        let all: BTreeSet<_> = older.models.keys().chain(self.models.keys()).collect();
+        let change = |key: &'a (String, String)| {
+            let (before, after) = (older.models.get(key), self.models.get(key));
+            (before != after).then_some(Change { provider: &key.0, model: &key.1, before, after })
+        };
+        all.into_iter().filter_map(change).collect()
+    }
+}
+
+static LOADED: OnceLock<Prices> = OnceLock::new();
+
+fn loaded() -> &'static Prices {
+    LOADED.get_or_init(Prices::shipped)
+}
+
+/// Takes another table than the shipped one, for the life of this process. False when one is in use already: it is to be
+/// done before the first price is asked for.
+pub fn install(prices: Prices) -> bool {
+    LOADED.set(prices).is_ok()
 }
 
 fn entry(row: Row) -> ((String, String), Facts) {
@@ -102,7 +194,7 @@ fn entry(row: Row) -> ((String, String), Facts) {
     ((row.provider, row.model), facts)
 }
 
-/// Every model of the table: provider and model, sorted.
+/// Every model of the table in use: provider and model, sorted.
 pub fn models() -> impl Iterator<Item = (&'static str, &'static str)> {
     loaded().models.keys().map(|(provider, model)| (provider.as_str(), model.as_str()))
 }
@@ -119,10 +211,10 @@ pub fn price(provider: &str, model: &str) -> Option<Price> {
     facts(provider, model)?.price
 }
 
-/// The day on which the table was read, and where.
+/// The day on which the table in use was read, and where.
 #[must_use]
 pub fn source() -> (&'static str, &'static str) {
-    (&loaded().retrieved, &loaded().source)
+    loaded().source()
 }
 
 #[cfg(test)]
@@ -141,6 +233,33 @@ mod tests {
                 "{provider} {model}"
             );
         }
+    }
+
+    #[test]
+    fn a_table_that_is_none_is_refused_by_name_and_a_change_is_told() {
+        let table = |models: &str| {
+            Prices::read(&format!(
+                r#"{{"schema": 1, "retrieved": "2026-12-01", "source": "test", "models": [{models}]}}"#
+            ))
+        };
+        let row = |input: &str| {
+            format!(r#"{{"provider": "openai", "model": "x", "input": {input}, "output": 2}}"#)
+        };
+        let (old, new) = (table(&row("1")).unwrap(), table(&row("3")).unwrap());
+        let changes = new.changes(&old);
+        let [change] = changes.as_slice() else { panic!("{changes:?}") };
+        let input = |facts: Option<&Facts>| facts.unwrap().price.unwrap().usual.input;
+        assert_eq!((change.provider, change.model), ("openai", "x"));
+        assert_eq!((input(change.before), input(change.after)), (MicroUsd(1), MicroUsd(3)));
+        assert_eq!(new.changes(&new), []);
+        let empty = table("").unwrap();
+        assert!(empty.changes(&old).first().unwrap().after.is_none(), "it is gone");
+        let twice = table(&[row("1"), row("2")].join(","));
+        assert_eq!(twice, Err(NotPrices::Twice("openai".into(), "x".into())));
+        assert!(matches!(table(&row("null")), Err(NotPrices::Half(..))));
+        let other = r#"{"schema": 2, "retrieved": "", "source": "", "models": []}"#;
+        assert_eq!(Prices::read(other), Err(NotPrices::Schema(2)));
+        assert!(matches!(Prices::read("[]"), Err(NotPrices::Unreadable(_))));
     }
 
     #[test]

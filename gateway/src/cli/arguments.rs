@@ -118,6 +118,9 @@ pub enum Verb {
     /// Provider credentials: several profiles for each provider
     #[command(subcommand)]
     Auth(Auth),
+    /// List, compare and replace the table of prices
+    #[command(subcommand)]
+    Prices(Prices),
     /// Tokens and cost
     #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
     Usage(Usage),
@@ -433,6 +436,30 @@ pub enum Routes {
         /// As it is for this project
         #[arg(long, value_name = "ID")]
         project: Option<String>,
+    },
+}
+
+/// The table of prices.
+#[derive(Debug, Subcommand)]
+pub enum Prices {
+    /// List the prices in force, with the day and the place they were read from
+    #[command(visible_alias = "list")]
+    Ls,
+    /// Say what another table would change
+    #[command(after_help = "Examples:\n  piton prices diff --file prices.json")]
+    Diff {
+        /// The other table
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Take another table, after checking it
+    #[command(
+        after_help = "Examples:\n  piton prices ls --json > prices.json   # then edit it: micro-USD per million tokens\n  piton prices update --file prices.json"
+    )]
+    Update {
+        /// The other table
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
     },
 }
 
