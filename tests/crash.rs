@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tests::Node;
 
-/// Between each pair of adjacent events a commit lies, before it or after it; effects lie between intents and outcomes.
-const POINTS: [&str; 4] = ["before_commit", "before_reply", "before_effect", "after_effect"];
 /// More visits than any turn of these stories makes.
 const VISITS_MAX: u32 = 40;
 
@@ -165,30 +163,45 @@ fn in_a_session() -> Value {
 
 #[tokio::test]
 async fn crash_before_each_commit_of_a_turn_with_tools() {
-    crash_everywhere(POINTS[0], &alone()).await;
+    crash_everywhere("before_commit", &alone()).await;
 }
 
 #[tokio::test]
 async fn crash_after_each_commit_of_a_turn_with_tools() {
-    crash_everywhere(POINTS[1], &alone()).await;
+    crash_everywhere("before_reply", &alone()).await;
 }
 
 #[tokio::test]
 async fn crash_before_each_effect_of_a_turn_with_tools() {
-    crash_everywhere(POINTS[2], &alone()).await;
+    crash_everywhere("after_intent", &alone()).await;
 }
 
 #[tokio::test]
 async fn crash_after_each_effect_of_a_turn_with_tools() {
-    crash_everywhere(POINTS[3], &alone()).await;
+    crash_everywhere("after_effect", &alone()).await;
+}
+
+/// Between each pair of adjacent events a commit lies, before it or after it; these lie around intents and outcomes.
+#[tokio::test]
+async fn crash_around_each_intent_first_byte_and_outcome_of_a_turn_with_tools() {
+    let around = [
+        "before_intent",
+        "before_first_byte",
+        "after_first_byte",
+        "before_outcome",
+        "after_outcome",
+    ];
+    for point in around {
+        crash_everywhere(point, &alone()).await;
+    }
 }
 
 #[tokio::test]
 async fn crash_before_each_commit_of_a_hand_over() {
-    crash_everywhere(POINTS[0], &in_a_session()).await;
+    crash_everywhere("before_commit", &in_a_session()).await;
 }
 
 #[tokio::test]
 async fn crash_after_each_commit_of_a_hand_over() {
-    crash_everywhere(POINTS[1], &in_a_session()).await;
+    crash_everywhere("before_reply", &in_a_session()).await;
 }

@@ -1,6 +1,7 @@
 //! A node as a process: started on a folder of its own and a port that the system gives, killed without a word.
 
 use reqwest::{Client, Method, RequestBuilder};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -102,12 +103,23 @@ impl Node {
 
     /// SIGTERM; waits for the end.
     pub async fn stop(&mut self) -> ExitStatus {
-        let pid = i32::try_from(self.child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw)
-            .expect("a pid");
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+        self.signal(Signal::TERM);
         self.died().await
+    }
+
+    /// SIGSTOP: it stands still, whatever it is at.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT: it goes on where it stood.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).expect("a signal");
     }
 
     /// Waits until it has died by itself.

@@ -13,6 +13,7 @@ mod decoder_fuzz;
 mod disk_full;
 mod elections;
 mod families;
+mod fence;
 mod hosts;
 mod keyed;
 mod kill_loop;

@@ -183,12 +183,18 @@ async fn check(node: &Node, turn: &Turn, happened: bool) -> bool {
     let run = node.ended(&turn.run).await;
     let events = node.events(&turn.run).await;
     assert_eq!(run["outcome"], "completed", "{turn:?} {events:?}");
-    let told = events.iter().position(|event| event == "tool_unknown");
-    if let Some(told) = told {
+    let at = |name: &str| events.iter().position(|event| event == name);
+    let (told, unsent) = (at("tool_unknown"), at("tool_not_sent"));
+    if let Some(told) = told.or(unsent) {
         let after = events.iter().skip(told).any(|event| event == "model_answered");
         assert!(after, "the model was not told: {turn:?} {events:?}");
     }
-    assert!(happened || told.is_some(), "a receipt without an effect: {turn:?} {events:?}");
+    // An intent that took longer to be written than its window is not sent: certain, and told as such.
+    assert!(!happened || unsent.is_none(), "what was not sent has happened: {turn:?} {events:?}");
+    assert!(
+        happened || told.or(unsent).is_some(),
+        "a receipt without an effect: {turn:?} {events:?}"
+    );
     let (status, verified) = node.get(&format!("/v1/runs/{}/verify", turn.run)).await;
     assert_eq!((status, &verified["ok"]), (200, &json!(true)), "{turn:?} {verified}");
     told.is_some()

@@ -9,6 +9,7 @@ pub mod dispatch;
 pub mod guard;
 pub mod keeper;
 pub mod lease;
+pub mod mandate;
 pub mod member;
 pub mod node_name;
 pub mod owners;

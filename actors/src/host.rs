@@ -10,6 +10,8 @@ mod known;
 mod replay;
 
 use crate::bus::Carried;
+use crate::cluster::{Uptime, bucket::uptime};
+use crate::departure::Dispatch;
 use crate::inbox::{Inbox, Read, View};
 use crate::node::Node;
 use crate::order::Observed;
@@ -17,6 +19,7 @@ use crate::table::Table;
 use effects::Effects;
 use events::aggregate::{Aggregate, IllegalEvent, Wake};
 use events::codec::CodecError;
+use events::quantity::Millis;
 use events::record::{Cause, Epoch, Position, StreamKey, Tail};
 use known::Known;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -37,13 +40,23 @@ pub trait Hosted: Aggregate<Command: Carried, Refusal: Carried> {
     /// How long nothing must have come before a host is put to sleep; it may be up to twice as long.
     const IDLE: Duration;
 
-    /// Does one effect and says what came of it. It is aborted when the stream owes it no longer, and when its
+    /// The word for a kind of effect, in logs, metrics and drills.
+    fn word(effect: &Self::EffectId) -> &'static str;
+
+    /// How long an effect can take from its first byte to its last mark on the world, if it matters: so long after its
+    /// dispatch window a new owner waits before it calls a former one's effect lost. `None` when it need not wait.
+    fn lasts(_world: &Self::World, _what: &Self::Effect) -> Option<Millis> {
+        None
+    }
+
+    /// Does one effect and says what came of it; before its first byte leaves this node it asks its dispatch. It is aborted when the stream owes it no longer, and when its
     /// host ends; a panic is recorded as [`Aggregate::lost`].
     fn perform(
         world: &Arc<Self::World>,
         id: Self::Id,
         effect: Self::EffectId,
         what: Self::Effect,
+        dispatch: Dispatch,
     ) -> impl Future<Output = Self::Command> + Send;
 }
 
@@ -75,6 +88,10 @@ pub(crate) struct Memory<A: Aggregate> {
     /// Of the newest command that changed something; what it set going belongs to the same piece of work.
     correlation: u128,
     effects: Effects<A>,
+    /// When the newest commit was on its way to the log: what is owed because of it was intended then.
+    intended: Uptime,
+    /// Until when what a former owner left open may yet take effect: it is neither lost before then nor begun again.
+    settles: Option<Uptime>,
     followers: Option<watch::Sender<Observed<A>>>,
     /// Entries folded since the newest snapshot.
     unsaved: usize,
@@ -121,6 +138,10 @@ impl<A: Hosted> Host<A> {
     #[instrument(level = "debug", skip_all, fields(stream = %self.stream))]
     async fn look(&self, memory: &mut Memory<A>) -> Result<(), HostError> {
         memory.busy = true;
+        if memory.settles.is_some_and(|settles| uptime() >= settles) {
+            memory.settles = None;
+            self.awake(memory).await?;
+        }
         let mut batch = self.inbox.take(BATCH_MAX);
         loop {
             let mut draft = self.draft(memory);
@@ -197,7 +218,8 @@ impl<A: Hosted> Host<A> {
     /// Whether this host has stopped being the stream's. Nothing that waits or comes is lost by it.
     async fn sleeps(&self, memory: &mut Memory<A>) -> bool {
         let stopping = self.table.rests(self.stream.partition());
-        let wanted = !stopping && (std::mem::take(&mut memory.busy) || memory.is_followed());
+        let busy = std::mem::take(&mut memory.busy) || memory.settles.is_some();
+        let wanted = !stopping && (busy || memory.is_followed());
         if wanted || memory.effects.any_running() {
             return false;
         }
@@ -220,7 +242,10 @@ impl<A: Hosted> Actor for Host<A> {
         // Boxed: the futures that touch the store are large, and every sleeping host would carry their room.
         let started = Box::pin(async {
             let mut memory = self.replay().await?;
-            self.awake(&mut memory).await?;
+            match self.settles(&memory) {
+                None => self.awake(&mut memory).await?,
+                Some(settles) => self.leave_to_former(&mut memory, settles),
+            }
             self.start_owed(&mut memory)?;
             Ok(Box::new(memory))
         });

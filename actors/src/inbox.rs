@@ -204,6 +204,11 @@ impl<A: Aggregate> Inbox<A> {
         }
     }
 
+    /// Asks the host to look, though nothing came.
+    pub(crate) fn look(&self) {
+        self.lanes().notice();
+    }
+
     /// Asks the host whether it is idle.
     pub(crate) fn tick(&self) {
         let mut lanes = self.lanes();

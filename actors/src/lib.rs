@@ -5,7 +5,7 @@
 //! actor, effects that are not owed by a stream, any read of a projection.
 //!
 //! Reading order: [`task`], [`clock`], [`entropy`], [`order`], [`permit`], [`health`], [`node`], then the host
-//! ([`host`], the inbox before it, [`table`], [`supervisor`]), who wakes it ([`agenda`]) and who asks it
+//! ([`host`], the inbox before it, [`departure`] of its effects, [`table`], [`supervisor`]), who wakes it ([`agenda`]) and who asks it
 //! ([`directory`], [`bus`]), on which node ([`cluster`]), who reads along ([`follower`]), and what for ([`credentials`]); [`metric`] names what is counted.
 
 #![warn(missing_docs)]
@@ -15,6 +15,7 @@ pub mod bus;
 pub mod clock;
 pub mod cluster;
 pub mod credentials;
+pub mod departure;
 pub mod directory;
 pub mod entropy;
 pub mod follower;

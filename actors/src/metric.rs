@@ -25,6 +25,9 @@ pub const BATCH: &str = "piton_batch_commands";
 /// Counter, streams woken by the agenda, by `kind`.
 pub const WAKES: &str = "piton_agenda_wakes_total";
 
+/// Counter, effects that were to leave and did not, by `cause`: too late, the lease was over, or their host ended first.
+pub const EFFECTS_NOT_SENT: &str = "piton_effects_not_sent_total";
+
 /// Counter, commands that were sent to another node, by `outcome`: decided, refused, or why nobody decided.
 pub const BUS_ASKED: &str = "piton_bus_asked_total";
 /// Counter, commands of other nodes that this build does not know. An alert: finish the upgrade.
@@ -125,6 +128,10 @@ pub(crate) fn batch(kind: StreamKind, commands: usize) {
 
 pub(crate) fn woke(kind: StreamKind) {
     metrics::counter!(WAKES, KIND => kind.name()).increment(1);
+}
+
+pub(crate) fn not_sent(cause: &'static str) {
+    metrics::counter!(EFFECTS_NOT_SENT, CAUSE => cause).increment(1);
 }
 
 pub(crate) fn asked<T, R>(answer: &Result<Result<T, R>, NoDecision>, took: Duration) {

@@ -2,6 +2,7 @@
 
 use crate::agenda::Agenda;
 use crate::clock::Clock;
+use crate::cluster::mandate::Mandate;
 use crate::entropy::Entropy;
 use crate::health::Gate;
 use crate::permit::Permits;
@@ -25,15 +26,18 @@ pub struct Node {
     pub permits: Permits,
     /// Where other owners were met.
     pub fences: Fences,
+    /// Until when it may act.
+    pub mandate: Mandate,
 }
 
 impl Node {
-    /// A node over a store, with its gate open and its agenda not started.
+    /// A node of its own over a store, with its gate open and its agenda not started.
     #[must_use]
     pub fn new(store: Store, clock: Clock, entropy: Entropy) -> Self {
         let gate = Gate::new(store.clone(), clock.clone(), entropy.clone());
         let agenda = Agenda::new(store.clone(), clock.clone(), gate.clone());
         let (permits, fences) = (Permits::of_node(), Fences::none());
-        Self { store, clock, entropy, gate, agenda, permits, fences }
+        let mandate = Mandate::alone();
+        Self { store, clock, entropy, gate, agenda, permits, fences, mandate }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod credential;
 pub mod key;
+pub mod room;
 pub mod run;
 pub mod session;
 pub mod settings;

@@ -14,7 +14,7 @@ pub enum Kind {
     Effect,
     /// Ticks the idle hosts of one table. Ends with the table; a panic would only keep hosts awake.
     Sweep,
-    /// Waits for one host to have started. A failure is a fall of that host.
+    /// Waits for one host to have started, or for what it waits for itself to be over. A failure is a fall of that host.
     Startup,
     /// Waits before a fallen host is started again. Ends with the table.
     Restart,
@@ -24,6 +24,8 @@ pub enum Kind {
     Lease,
     /// Probes the store while it is out. Ends when the store answers; a panic leaves the gate closed, which shows.
     Probe,
+    /// Gives a place back that was kept for a call which did not come. A panic would keep it for ever.
+    Room,
     /// Serves one caller. Cancel at any await is harmless: only the log holds what counts.
     Serve,
     /// Follows the log from a cursor of its own. Whoever started it starts it again from that cursor.
@@ -42,6 +44,7 @@ impl Kind {
             Self::Agenda => "agenda",
             Self::Lease => "lease",
             Self::Probe => "probe",
+            Self::Room => "room",
             Self::Serve => "serve",
             Self::Follow => "follow",
         }

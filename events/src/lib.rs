@@ -4,7 +4,7 @@
 //! `evolve` accepts. Nothing here reads a clock, draws a random number or waits.
 //!
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
-//! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]) and the aggregates
+//! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]), leave to send ([`leave`]) and the aggregates
 //! (session, run, key, credential, settings), and [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
@@ -18,6 +18,7 @@ pub mod id;
 pub mod journal;
 pub mod json;
 pub mod key;
+pub mod leave;
 pub mod message;
 pub mod model_call;
 pub mod prompt;

@@ -231,12 +231,28 @@ pub enum Action {
 
 /// Full jitter, drawn from `jitter` (any 64 evenly spread bits that the caller derives from the call).
 fn backoff(limits: &Limits, failed: u32, jitter: u64) -> Millis {
+    Millis(jitter % ceiling(limits, failed).saturating_add(1))
+}
+
+/// The longest pause after so many in a row, in milliseconds.
+fn ceiling(limits: &Limits, in_a_row: u32) -> u64 {
     let doubled = limits
         .retry_base
         .0
-        .saturating_mul(1_u64.checked_shl(failed.saturating_sub(1)).unwrap_or(u64::MAX));
-    let ceiling = doubled.min(limits.retry_cap.0);
-    Millis(jitter % ceiling.saturating_add(1))
+        .saturating_mul(1_u64.checked_shl(in_a_row.saturating_sub(1)).unwrap_or(u64::MAX));
+    doubled.min(limits.retry_cap.0)
+}
+
+/// When a call that never left is asked again. It was no try, so nothing counts it but the pace: at once the first time,
+/// then later and later, for what kept a call from leaving twice is not over soon.
+#[must_use]
+pub fn again(in_a_row: u32, limits: &Limits, jitter: u64, now: Instant) -> Instant {
+    if in_a_row == 0 {
+        return now;
+    }
+    let longest = ceiling(limits, in_a_row);
+    let half = longest / 2;
+    now.after(Millis(half.saturating_add(jitter % half.saturating_add(1))))
 }
 
 /// The rule. `attempts` counts what was tried before this outcome; the second value counts it too.
@@ -424,6 +440,21 @@ mod tests {
             attempts = after;
         }
         panic!("{outcome:?} with {candidates} candidates never ends");
+    }
+
+    #[test]
+    fn what_never_left_is_asked_again_at_once_and_then_at_a_pace() {
+        let limits = Limits::default();
+        for jitter in [0, 77, u64::MAX] {
+            assert_eq!(again(0, &limits, jitter, NOW), NOW);
+            for in_a_row in 1..200 {
+                let most = NOW.after(Millis(ceiling(&limits, in_a_row)));
+                let least = NOW.after(Millis(ceiling(&limits, in_a_row) / 2));
+                let at = again(in_a_row, &limits, jitter, NOW);
+                assert!(least >= NOW.after(Millis(250)) && least <= at && at <= most, "{at:?}");
+            }
+        }
+        assert_eq!(ceiling(&limits, 200), limits.retry_cap.0);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod life;
 pub mod replay;
 pub mod spec;
 pub mod step;
+pub mod unsent;
 
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
@@ -45,6 +46,8 @@ crate::events! {
         ModelUnknown(step::ModelUnknown) = 205 / 1 "model_unknown";
         /// The next try waits for a time.
         ModelDelayed(step::ModelDelayed) = 206 / 1 "model_delayed";
+        /// The model was not asked: nothing left, and nothing was charged.
+        ModelNotSent(unsent::ModelNotSent) = 207 / 1 "model_not_sent";
         /// Intent to run a tool.
         ToolAsked(ledger::ToolAsked) = 210 / 1 "tool_asked";
         /// A call that is not run.
@@ -55,6 +58,8 @@ crate::events! {
         ToolUnknown(ledger::ToolUnknown) = 213 / 1 "tool_unknown";
         /// A repeatable tool runs again.
         ToolRetried(ledger::ToolRetried) = 214 / 1 "tool_retried";
+        /// The tool was not called: nothing left.
+        ToolNotSent(ledger::ToolNotSent) = 215 / 1 "tool_not_sent";
         /// The caller is asked to run its own tools.
         ClientAsked(hold::ClientAsked) = 220 / 1 "client_tools_asked";
         /// It has.
@@ -74,6 +79,7 @@ impl Event {
             Self::ModelAnswered(answered) => Some(answered.call),
             Self::ModelFailed(failed) => Some(failed.call),
             Self::ModelUnknown(unknown) => Some(unknown.call),
+            Self::ModelNotSent(unsent) => Some(unsent.call),
             Self::Queued(_)
             | Self::Started(_)
             | Self::ModelAsked(_)
@@ -83,6 +89,7 @@ impl Event {
             | Self::ToolReceipt(_)
             | Self::ToolUnknown(_)
             | Self::ToolRetried(_)
+            | Self::ToolNotSent(_)
             | Self::ClientAsked(_)
             | Self::ClientAnswered(_)
             | Self::ClientGone(_)
@@ -200,6 +207,8 @@ pub struct State {
     pub model: Option<OpenCall>,
     /// What was tried in this step.
     pub attempts: Attempts,
+    /// Calls that were not sent.
+    pub unsent: unsent::Unsent,
     /// The next try waits for a time.
     pub delayed: Option<step::ModelDelayed>,
     /// The next tool call's number.
@@ -237,6 +246,12 @@ impl State {
     pub fn served(&self) -> Option<&Candidate> {
         let place = usize::try_from(self.served?).ok()?;
         self.spec.as_ref()?.route.get(place)
+    }
+
+    /// Model calls that were asked, whatever came of them; one that was not sent was not asked.
+    #[must_use]
+    pub const fn model_calls(&self) -> u32 {
+        self.next_call.0.saturating_sub(self.unsent.in_all)
     }
 
     /// The newest assistant message.
@@ -352,11 +367,13 @@ impl Aggregate for Run {
             Event::ModelFailed(event) => step::on_failed(to, event),
             Event::ModelUnknown(event) => step::on_unknown(to, event),
             Event::ModelDelayed(event) => step::on_delayed(to, event),
+            Event::ModelNotSent(event) => unsent::on_not_sent(to, event),
             Event::ToolAsked(event) => ledger::on_asked(to, event),
             Event::ToolRefused(event) => ledger::on_refused(to, event),
             Event::ToolReceipt(event) => ledger::on_receipt(to, event),
             Event::ToolUnknown(event) => ledger::on_unknown(to, event),
             Event::ToolRetried(event) => ledger::on_retried(to, event),
+            Event::ToolNotSent(event) => ledger::on_not_sent(to, event),
             Event::ClientAsked(event) => hold::on_asked(to, event),
             Event::ClientAnswered(event) => hold::on_answered(to, event),
             Event::ClientGone(event) => hold::on_gone(to, event),

@@ -35,10 +35,12 @@ use ::projections::{self as views, Runner};
 use actors::bus::life::DoorError;
 use actors::bus::{Bus, Local, Nats};
 use actors::clock::Clock;
+use actors::cluster::mandate::Mandate;
 use actors::credentials::Credentials;
 use actors::entropy::Entropy;
 use actors::live::Live;
 use actors::node::Node;
+use actors::perform::room::Room;
 use actors::perform::{run, session};
 use actors::served::Served;
 use actors::table::{NotStarted, Table};
@@ -261,7 +263,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let verifier = Verifier::new(&own);
     let demo_url = start_demo(demo).await?;
     let found = providers::find(&config, demo_url).await?;
-    let node = Node::new(store.clone(), Clock::System, entropy.clone());
+    let node = node_over(&store, &entropy, clustered.as_ref());
     let tools = Arc::new(Registry::new(tools::native::tools(config.data_dir.join(NOTES)))?);
     let live = Arc::new(Live::default());
     let at_work = run::AtWork::default();
@@ -330,6 +332,13 @@ async fn listen(bind: SocketAddr) -> Result<(TcpListener, SocketAddr), BootError
     Ok((listener, address))
 }
 
+/// A node that may act for ever where the journal is its own, else as long as its leases hold.
+fn node_over(store: &Store, entropy: &Entropy, clustered: Option<&Clustered>) -> Node {
+    let node = Node::new(store.clone(), Clock::System, entropy.clone());
+    let mandate = clustered.map_or_else(Mandate::alone, |_| Mandate::leased());
+    Node { mandate, ..node }
+}
+
 /// Makes the folder and takes what stands in it for the whole process. A drill is allowed by a file, so that no flag
 /// that slipped in can make a node fail.
 fn prepare(config: &Config, faults: &Faults) -> Result<(), BootError> {
@@ -384,7 +393,7 @@ async fn tables(
         live: Arc::clone(live),
         sessions: OnceLock::new(),
         at_work: at_work.clone(),
-        calls: Semaphore::new(run::MODEL_CALLS_MAX),
+        calls: Room::for_calls(run::MODEL_CALLS_MAX),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),
     });

@@ -6,6 +6,7 @@
 use events::quantity::MicroUsd;
 use events::run::spec::Spec;
 use events::run::step::{CallNo, Charge, ModelAnswered, ModelAsked, ModelFailed, ModelUnknown};
+use events::run::unsent::ModelNotSent;
 use events::usage::{Billing, Total, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -101,5 +102,10 @@ impl Calls {
     pub(crate) fn unknown(&mut self, event: &ModelUnknown) -> Option<(Served, Settled)> {
         let (_, served, billing) = self.take(event.call)?;
         Some((served, Settled::Unknown(event.reserved, billing)))
+    }
+
+    /// It was never asked: no sum knows it.
+    pub(crate) fn not_sent(&mut self, event: &ModelNotSent) -> Option<()> {
+        self.take(event.call).map(|_never| ())
     }
 }

@@ -223,10 +223,17 @@ fn apply(kept: &mut Kept, event: &Event, when: When) -> Option<()> {
         }
         Event::ModelFailed(failed) => count(row, &calls.failed(failed)?),
         Event::ModelUnknown(unknown) => count(row, &calls.unknown(unknown)?),
+        Event::ModelNotSent(unsent) => {
+            calls.not_sent(unsent)?;
+            row.model_calls = row.model_calls.saturating_sub(1);
+        }
         Event::ModelDelayed(delayed) => row.phase = Phase::Delayed { until: delayed.until },
         Event::ToolAsked(_) => row.tools_asked = row.tools_asked.saturating_add(1),
         Event::ToolUnknown(_) => row.tools_unknown = row.tools_unknown.saturating_add(1),
-        Event::ToolRefused(_) | Event::ToolReceipt(_) | Event::ToolRetried(_) => {}
+        Event::ToolRefused(_)
+        | Event::ToolReceipt(_)
+        | Event::ToolRetried(_)
+        | Event::ToolNotSent(_) => {}
         Event::ClientAsked(asked) => row.phase = Phase::WaitingForClient { until: asked.until },
         Event::ClientAnswered(_) | Event::ClientGone(_) => row.phase = Phase::Running,
         Event::Finished(finished) => {

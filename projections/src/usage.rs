@@ -177,6 +177,10 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         Event::ModelAnswered(answered) => Some(open.calls.answered(answered).ok_or_else(illegal)?),
         Event::ModelFailed(failed) => Some(open.calls.failed(failed).ok_or_else(illegal)?),
         Event::ModelUnknown(unknown) => Some(open.calls.unknown(unknown).ok_or_else(illegal)?),
+        Event::ModelNotSent(unsent) => {
+            open.calls.not_sent(unsent).ok_or_else(illegal)?;
+            None
+        }
         Event::Finished(_) => return Ok(Step { open: None, settled: None }),
         Event::Started(_)
         | Event::ModelDelayed(_)
@@ -185,6 +189,7 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         | Event::ToolReceipt(_)
         | Event::ToolUnknown(_)
         | Event::ToolRetried(_)
+        | Event::ToolNotSent(_)
         | Event::ClientAsked(_)
         | Event::ClientAnswered(_)
         | Event::ClientGone(_) => None,

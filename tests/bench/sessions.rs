@@ -12,6 +12,7 @@ use actors::entropy::Entropy;
 use actors::live::Live;
 use actors::node::Node;
 use actors::order::{Lane, Order};
+use actors::perform::room::Room;
 use actors::perform::{run, session};
 use actors::table::{Drained, Table};
 use events::id::{Partition, Place, SessionId};
@@ -28,7 +29,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use store::{Faults, Open, Store};
-use tokio::sync::Semaphore;
 use tools::Registry;
 
 /// Sessions, or bare actors, that are live at the same time.
@@ -108,7 +108,7 @@ async fn runs(node: &Node) -> Arc<Table<Run>> {
         tools: Arc::new(Registry::new([]).expect("no tools")),
         live: Arc::new(Live::default()),
         sessions: OnceLock::new(),
-        calls: Semaphore::new(1),
+        calls: Room::for_calls(1),
         at_work: run::AtWork::default(),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),

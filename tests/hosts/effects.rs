@@ -1,8 +1,16 @@
 //! What a stream owes is started once in a host's life, stopped when it is owed no more, and never left without an
 //! end: a panic, a lost host and a fault on purpose all close their intent.
 
-use super::probe::{Command, How, Id, Rig, Work, undecided};
+use super::probe::{Command, How, Id, LASTS, Probe, Rig, Work, undecided};
+use actors::cluster::Uptime;
+use actors::cluster::dispatch::{DISPATCH_WINDOW, Horizon, NotSent};
+use actors::cluster::keeper::Owned;
+use actors::cluster::mandate::Mandate;
 use actors::order::NoDecision;
+use events::aggregate::Aggregate;
+use events::record::{Boot, Epoch};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use store::{Fault, Faults, Point};
 
 #[tokio::test]
@@ -53,8 +61,8 @@ async fn an_effect_that_panics_is_recorded_as_lost() {
 #[tokio::test]
 async fn a_fault_around_an_effect_ends_it_without_its_word() {
     for (point, fault, started) in [
-        (Point::BeforeEffect, Fault::Fail, 0),
-        (Point::BeforeEffect, Fault::LoseReply, 1),
+        (Point::AfterIntent, Fault::Fail, 0),
+        (Point::AfterIntent, Fault::LoseReply, 1),
         (Point::AfterEffect, Fault::LoseReply, 1),
     ] {
         let rig = Rig::with(Faults::once(point, 1, fault)).await;
@@ -92,6 +100,82 @@ async fn what_a_former_incarnation_left_open_is_closed_by_the_next_and_asked_aga
     let state = rig.until(1, |state| state.open.is_empty()).await;
     assert_eq!(state.closed, [(0, How::Unknown), (1, How::Done)]);
     assert_eq!(rig.folded(1).await, state);
+}
+
+/// A node of a cluster that has just taken the partition of stream 1.
+fn taken(dead: Option<Boot>) -> Mandate {
+    let mandate = owning(dead);
+    mandate.took(Probe::stream(&Id(1)).partition());
+    mandate
+}
+
+/// A node of a cluster whose lease holds for as long as the machine runs.
+fn owning(dead: Option<Boot>) -> Mandate {
+    let partition = Probe::stream(&Id(1)).partition();
+    let horizon = Horizon::Until(Uptime(u64::MAX));
+    let owned = Owned { epoch: Epoch(1), horizon, draining: false };
+    let mandate = Mandate::leased();
+    mandate.joined(tokio::sync::watch::channel(Arc::new([(partition, owned)].into())).1, dead);
+    mandate
+}
+
+/// Between the commit of an intent and the word that it stands a node can be stopped, and another one take over: the
+/// window begins before the commit, and not with that word.
+#[tokio::test]
+async fn the_window_of_an_effect_begins_before_its_intent_is_in_the_log() {
+    let late = Fault::Delay(Duration::from_millis(DISPATCH_WINDOW.0));
+    for (mandate, may) in [(owning(None), false), (Mandate::alone(), true)] {
+        let rig = Rig::owning(Faults::once(Point::BeforeReply, 3, late), mandate).await;
+        rig.granted(1, Command::Open(Work::Quick)).await;
+        rig.until(1, |state| state.open.is_empty()).await;
+        let leave = std::mem::take(&mut *rig.world.leave.lock().unwrap());
+        assert_eq!(leave, [Ok(())]);
+        rig.granted(1, Command::Open(Work::Quick)).await;
+        rig.until(1, |state| state.open.is_empty()).await;
+        let leave = rig.world.leave.lock().unwrap().clone();
+        let [leave] = leave[..] else { panic!("{leave:?}") };
+        assert_eq!(leave.is_ok(), may, "{leave:?}");
+        assert!(may || matches!(leave, Err(NotSent::TooLate { .. })), "{leave:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_former_owner_left_open_is_lost_only_when_it_can_take_no_effect_any_more() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Wait)).await;
+    rig.world.has_started(1).await;
+    let began = Instant::now();
+    let rig = rig.succeeded(taken(None)).await;
+    // It is served meanwhile, and nothing of it is begun again.
+    assert_eq!(rig.granted(1, Command::Add(1)).await.state.open.len(), 1);
+    let state = rig.until(1, |state| state.open.is_empty()).await;
+    assert_eq!((state.sum, state.closed), (1, vec![(0, How::Unknown)]));
+    let waited = Duration::from_millis(DISPATCH_WINDOW.0 + LASTS.0);
+    assert!(began.elapsed() >= waited, "{:?}", began.elapsed());
+    assert_eq!(*rig.world.started.borrow(), []);
+    // The wait is over for every host of the partition.
+    rig.live(0).await;
+    rig.granted(1, Command::Open(Work::Quick)).await;
+    rig.until(1, |state| state.closed.len() == 2).await;
+}
+
+#[tokio::test]
+async fn what_a_dead_owner_left_open_is_lost_at_once() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Wait)).await;
+    rig.world.has_started(1).await;
+    let rig = rig.succeeded(taken(Some(Boot(1)))).await;
+    assert_eq!(rig.state(1).await.closed, [(0, How::Unknown)]);
+}
+
+#[tokio::test]
+async fn what_is_owed_no_more_is_not_waited_for() {
+    let rig = Rig::new().await;
+    rig.granted(1, Command::Open(Work::Wait)).await;
+    rig.world.has_started(1).await;
+    let rig = rig.succeeded(taken(None)).await;
+    let closed = rig.granted(1, Command::Close(0, How::Dropped)).await.state.closed.clone();
+    assert_eq!(closed, [(0, How::Dropped)]);
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 //! dies, waits or settles nothing, a state that can not wake, a time of its own.
 
 use actors::clock::Hand;
+use actors::cluster::mandate::Mandate;
+use actors::departure::Dispatch;
 use actors::entropy::Entropy;
 use actors::host::Hosted;
 use actors::node::Node;
@@ -10,6 +12,7 @@ use actors::table::{Drained, Table};
 use events::aggregate::{Aggregate, IllegalEvent, Wake};
 use events::codec::CodecError;
 use events::id::Partition;
+use events::leave::NotSent;
 use events::quantity::{Instant, Millis};
 use events::record::{
     Actor, Boot, CommandId, Entry, JournalId, Recorded, StreamKey, StreamKind, Version,
@@ -27,6 +30,8 @@ use tokio::sync::watch;
 
 /// Longer than anything here takes on a busy machine; a wait that reaches it has failed.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a waiting effect of a former owner can take after its window.
+pub const LASTS: Millis = Millis(300);
 /// Where the fixed clock starts.
 pub const START: Instant = Instant(1_700_000_000_000_000);
 
@@ -266,6 +271,8 @@ pub struct World {
     pub free: watch::Sender<bool>,
     /// Each start of an effect, in order.
     pub started: watch::Sender<Vec<(Id, u32)>>,
+    /// What each was told when it asked for leave, in order.
+    pub leave: Mutex<Vec<Result<(), NotSent>>>,
     /// Each effect whose future was dropped before it was done.
     pub aborted: Arc<Mutex<Vec<(Id, u32)>>>,
 }
@@ -292,7 +299,23 @@ impl Hosted for Probe {
     const INBOX: usize = 64;
     const IDLE: Duration = Duration::from_millis(5);
 
-    async fn perform(world: &Arc<World>, id: Id, effect: u32, what: Work) -> Command {
+    fn word(_effect: &u32) -> &'static str {
+        "probe"
+    }
+
+    /// Only what waits can outlive its owner.
+    fn lasts(_world: &World, what: &Work) -> Option<Millis> {
+        matches!(what, Work::Wait).then_some(LASTS)
+    }
+
+    async fn perform(
+        world: &Arc<World>,
+        id: Id,
+        effect: u32,
+        what: Work,
+        dispatch: Dispatch,
+    ) -> Command {
+        world.leave.lock().unwrap().push(dispatch.may_leave());
         world.started.send_modify(|started| started.push((id, effect)));
         let mut abort = Abort(world, Some((id, effect)));
         match what {
@@ -331,12 +354,18 @@ impl Rig {
     }
 
     pub async fn with(faults: Faults) -> Self {
-        let store = Store::memory(Boot(1), JournalId(7), faults);
-        Self::over(store, Hand::at(START), 1).await
+        Self::owning(faults, Mandate::alone()).await
     }
 
-    async fn over(store: Store, hand: Hand, boots: u128) -> Self {
-        let node = Node::new(store.clone(), hand.clock(), Entropy::seeded(1));
+    /// A node that owns what its mandate says.
+    pub async fn owning(faults: Faults, mandate: Mandate) -> Self {
+        let store = Store::memory(Boot(1), JournalId(7), faults);
+        Self::over(store, Hand::at(START), 1, mandate).await
+    }
+
+    async fn over(store: Store, hand: Hand, boots: u128, mandate: Mandate) -> Self {
+        let mut node = Node::new(store.clone(), hand.clock(), Entropy::seeded(1));
+        node.mandate = mandate;
         let world = Arc::new(World::default());
         let table = Table::open(node.clone(), world.clone()).await.unwrap();
         Self { hand, store, node, world, table, boots, commands: AtomicU64::new(0) }
@@ -344,13 +373,18 @@ impl Rig {
 
     /// Ends this node in the middle of whatever it does, and starts the next one over the same journal.
     pub async fn restart(self) -> Self {
+        self.succeeded(Mandate::alone()).await
+    }
+
+    /// The same, but the next one owns what its mandate says.
+    pub async fn succeeded(self, mandate: Mandate) -> Self {
         self.node.agenda.stop();
         let _cut: Drained = self.table.drain(self.hand.now()).await;
         let boots = self.boots + 1;
         let store = self.store.successor(Boot(boots), Faults::counting());
         // Another life draws other command ids.
         self.hand.advance(Millis(10));
-        Self::over(store, self.hand, boots).await
+        Self::over(store, self.hand, boots, mandate).await
     }
 
     /// An order with an id of its own.

@@ -1,7 +1,7 @@
 //! Model APIs: a neutral request goes in and wire bytes come out; wire bytes go in and an answer comes out.
 //!
 //! Invariant: a call gives an [`Answer`] that was read up to its terminal event, or a [`Failure`] that says what went
-//! wrong and whether it can have cost anything. This crate translates and decides nothing: no retry, no fallback, no
+//! wrong and whether it can have cost anything, or [`Unanswered::NotSent`], and then nothing left. This crate translates and decides nothing: no retry, no fallback, no
 //! choice of provider happens here (`events::model_call` rules them), it reads no clock of the day, no environment
 //! and no file, and it knows no actor.
 //!
@@ -38,7 +38,7 @@ pub use delta::{Answer, Delta, Stop};
 pub use endpoint::{Endpoint, Quirks};
 pub use family::{Family, Mode};
 pub use secret::Secret;
-pub use transport::{Client, ClientError};
+pub use transport::{Client, ClientError, Unanswered};
 
 #[cfg(test)]
 mod recorded;

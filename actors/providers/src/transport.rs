@@ -7,6 +7,7 @@
 mod broken;
 mod head;
 mod incoming;
+mod leaving;
 
 use crate::bedrock::sign::Ask;
 use crate::class::{Charge, Class, Failure};
@@ -15,10 +16,13 @@ use crate::endpoint::Endpoint;
 use crate::family::Mode;
 use crate::metric;
 use bytes::Bytes;
+use events::leave::Leave;
 use events::prompt::Request;
 use events::usage::Usage;
 use head::{Form, form, headers, signature};
 use incoming::{BODY_BYTES_MAX, Incoming};
+pub use leaving::Unanswered;
+use leaving::{Leaving, Refused};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 use std::fmt;
@@ -27,7 +31,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The longest a connection takes to be there, name look-up and TLS included.
-const CONNECT: Duration = Duration::from_secs(10);
+pub const CONNECT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept. Servers close theirs after 5 to 75 s, and a call that meets such a close is
 /// lost after it left, so ours goes first with most of them.
 const POOL_IDLE: Duration = Duration::from_secs(30);
@@ -108,23 +112,33 @@ impl Client {
         Self { clock: Some(Clock(Arc::new(now))), ..self }
     }
 
-    /// Asks a model. Pieces of the answer go to `sink` as they come; the answer repeats them all.
+    /// Asks a model, if it may still `leave` when the request is about to be written. Pieces of the answer go to `sink` as
+    /// they come; the answer repeats them all.
     ///
     /// # Errors
     ///
-    /// A [`Failure`]: one wire call was made at most, and this is what came of it.
+    /// [`Unanswered`]: one wire call was made at most, and this is what came of it.
     #[tracing::instrument(skip_all, fields(provider = %endpoint.provider, model = %request.model))]
     pub async fn call(
         &self,
         endpoint: &Endpoint,
         request: &Request,
         mode: Mode,
+        leave: &Leave,
         sink: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, Unanswered> {
         let started = Instant::now();
         // Boxed, so that whoever waits for a call does not carry its kilobytes.
-        let outcome = Box::pin(self.exchange(endpoint, request, mode, sink)).await;
-        let failed = outcome.as_ref().err();
+        let refused = Refused::default();
+        let leave = (leave.clone(), refused.clone());
+        let outcome = Box::pin(self.exchange(endpoint, request, mode, leave, sink)).await;
+        let outcome = outcome.map_err(|failure| refused.or(failure));
+        let failed = match &outcome {
+            Ok(_) => None,
+            Err(Unanswered::Failed(failure)) => Some(failure),
+            // No call was made.
+            Err(Unanswered::NotSent(_)) => return outcome,
+        };
         metric::called(&endpoint.provider, failed.map(|failure| failure.class), started.elapsed());
         if let Some(failure) = failed {
             tracing::debug!(
@@ -142,6 +156,7 @@ impl Client {
         endpoint: &Endpoint,
         request: &Request,
         mode: Mode,
+        (leave, refused): (Leave, Refused),
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Failure> {
         let mode = endpoint.mode(mode);
@@ -152,7 +167,8 @@ impl Client {
         let signature = signature(endpoint, &signed, now)?;
         let headers = headers(endpoint, endpoint.family.accept(mode))?;
         let ask = self.http.post(url).headers(headers).headers(signature);
-        let ask = ask.header(CONTENT_TYPE, HeaderValue::from_static(JSON)).body(body.clone());
+        let leaving = reqwest::Body::wrap(Leaving::new(body.clone(), leave, refused));
+        let ask = ask.header(CONTENT_TYPE, HeaderValue::from_static(JSON)).body(leaving);
         // A whole answer is silent until it is done, so only the total bounds its wait.
         let patience = match mode {
             Mode::Stream => endpoint.idle,

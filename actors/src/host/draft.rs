@@ -4,6 +4,7 @@
 //! replayed again.
 
 use super::{Host, HostError, Hosted, Memory};
+use crate::cluster::bucket::uptime;
 use crate::inbox::{End, Item, Origin, Outcome, Verdict};
 use crate::metric;
 use crate::order::NoDecision;
@@ -15,7 +16,8 @@ use events::record::{
     Actor, Cause, CommandId, Commit, CommitId, Entry, Payload, Position, Tail, Version,
 };
 use std::sync::Arc;
-use store::{Append, Appended};
+use store::fault::{Next, Visitor};
+use store::{Append, Appended, Point};
 
 /// Entries after which a draft is appended before more is decided: a quarter of what one commit may have, so that
 /// the last command's entries fit as well.
@@ -163,7 +165,10 @@ impl<A: Hosted> Host<A> {
         let landing = if draft.entries.is_empty() {
             Landing::Stands
         } else {
-            self.append(memory, draft).await?
+            self.drill_outcomes(&judged, Point::BeforeOutcome).await;
+            let landing = self.append(memory, draft).await?;
+            self.drill_outcomes(&judged, Point::AfterOutcome).await;
+            landing
         };
         let mut untold = vec![];
         for (item, verdict) in judged {
@@ -194,9 +199,14 @@ impl<A: Hosted> Host<A> {
     /// Publishes one commit until its slot is seen filled. An outage is waited out at the gate, however long.
     async fn append(&self, memory: &mut Memory<A>, draft: Draft<A>) -> Result<Landing, HostError> {
         let Draft { now, state, entries, causes, .. } = draft;
+        self.drill_intents(memory, &state).await;
         let append = self.commit(&memory.tail, now, A::wake(&state), entries, causes);
         let mut unsettled = false;
+        let mut sent = uptime();
         loop {
+            if !unsettled {
+                sent = uptime();
+            }
             let stands = match self.node().store.append(append.clone()).await {
                 Appended::Appended { position, tail } => (position, tail),
                 // An earlier try of ours. It was not folded: it begins where our belief ends.
@@ -220,10 +230,42 @@ impl<A: Hosted> Host<A> {
             if unsettled {
                 self.node().gate.settled();
             }
+            // Of the first try where one was not answered: it may be the one that landed.
+            memory.intended = sent;
             self.believe(memory, state, stands, &append.commit.causes);
             self.publish_belief(memory);
             return Ok(Landing::Stands);
         }
+    }
+
+    /// The points of a drill before a commit that intends something; nothing without one.
+    async fn drill_intents(&self, memory: &Memory<A>, state: &A::State) {
+        if !self.node().store.faults().armed() {
+            return;
+        }
+        for (effect, _) in A::pending(state) {
+            if !memory.effects.knows(&effect) {
+                self.visit(Point::BeforeIntent, &effect).await;
+            }
+        }
+    }
+
+    /// The points of a drill around a commit that settles something; nothing without one.
+    async fn drill_outcomes(&self, judged: &[(Item<A>, Verdict<A>)], point: Point) {
+        if !self.node().store.faults().armed() {
+            return;
+        }
+        for (item, _) in judged {
+            if let Item::Outcome(outcome) = item {
+                self.visit(point, &outcome.effect).await;
+            }
+        }
+    }
+
+    async fn visit(&self, point: Point, effect: &A::EffectId) {
+        let visitor = Visitor { what: A::word(effect), name: &self.stream };
+        // Nothing to fail here: it goes on, or is killed.
+        let _: Next = self.node().store.faults().visited(point, visitor).await;
     }
 
     fn commit(

@@ -4,6 +4,7 @@
 //! the host, and a snapshot that can not be read costs time only.
 
 use super::{Effects, Host, HostError, Hosted, Known, Memory};
+use crate::cluster::bucket::uptime;
 use events::aggregate::Aggregate;
 use events::record::{Position, Recorded, Tail, Version};
 use std::sync::Arc;
@@ -46,6 +47,8 @@ impl<A: Hosted> Host<A> {
             known: Known::default(),
             correlation: 0,
             effects: Effects::none(),
+            intended: uptime(),
+            settles: None,
             followers: None,
             unsaved: 0,
             busy: true,

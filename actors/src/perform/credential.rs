@@ -1,5 +1,6 @@
 //! A provider's credentials owe the world nothing.
 
+use crate::departure::Dispatch;
 use crate::host::Hosted;
 use events::credential::{Command, Credential, Never, ProviderId};
 use std::{sync::Arc, time::Duration};
@@ -10,7 +11,17 @@ impl Hosted for Credential {
     const INBOX: usize = 256;
     const IDLE: Duration = Duration::from_secs(30);
 
-    async fn perform(_world: &Arc<()>, _id: ProviderId, _effect: Never, what: Never) -> Command {
+    fn word(effect: &Never) -> &'static str {
+        match *effect {}
+    }
+
+    async fn perform(
+        _world: &Arc<()>,
+        _id: ProviderId,
+        _effect: Never,
+        what: Never,
+        _dispatch: Dispatch,
+    ) -> Command {
         match what {}
     }
 }

@@ -2,8 +2,10 @@
 
 mod whom;
 
+use super::room::Room;
 use crate::clock::Clock;
 use crate::credentials::Credentials;
+use crate::departure::Dispatch;
 use crate::entropy::Entropy;
 use crate::host::Hosted;
 use crate::live::Live;
@@ -15,11 +17,11 @@ use events::model_call::Class;
 use events::prompt::Request;
 use events::quantity::Millis;
 use events::run::ledger::{self, Ask, ToolOutcome, Verdict};
-use events::run::spec::{Delivery, Plane, Spec};
+use events::run::spec::{Delivery, Plane, ReplayClass, Spec};
 use events::run::step::{self, Charge, Failure, Settled, Stop};
 use events::run::{AskModel, Command, Effect, EffectId, Run, RunTool};
 use events::session::Session;
-use providers::{Client, Endpoint, Mode};
+use providers::{Client, Endpoint, Mode, Unanswered};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -29,14 +31,15 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::Semaphore;
-use tools::{Call, Registry, ToolError};
+use tools::{Call, Leave, Registry, ToolError};
 
 /// Model calls in flight of one node; each holds a connection and perhaps a long answer. More wait as what they are:
 /// intents in the log.
 pub const MODEL_CALLS_MAX: usize = 1_024;
-/// The longest a tool of ours may take.
-const TOOL: Millis = Millis(60_000);
+/// What may lie between the last look at the dispatch window and the first byte of a model call: a connection that is
+/// made. Only a node that is stopped just then is later than its window, and its lease bounds it still; within the window
+/// alone, a provider that is slow to connect to would never be asked, and no other one instead.
+const CONNECT: Millis = Millis(providers::transport::CONNECT.as_secs() * 1_000);
 /// The pause before a session that had no room is asked again for its history.
 const PAUSE: Millis = Millis(100);
 
@@ -85,7 +88,7 @@ pub struct World {
     /// How much is at work.
     pub at_work: AtWork,
     /// Room for model calls in flight; see [`MODEL_CALLS_MAX`].
-    pub calls: Semaphore,
+    pub calls: Room,
     /// What time it is.
     pub clock: Clock,
     /// For ids.
@@ -103,17 +106,41 @@ impl Hosted for Run {
     const INBOX: usize = 64;
     const IDLE: Duration = Duration::from_secs(30);
 
-    async fn perform(world: &Arc<World>, run: RunId, _effect: EffectId, what: Effect) -> Command {
+    fn word(effect: &EffectId) -> &'static str {
+        match effect {
+            EffectId::Model(_) => "model",
+            EffectId::Tool(..) => "tool",
+        }
+    }
+
+    /// A model call is asked again at once, for it costs money at most, and so is a tool that may be repeated. One that is
+    /// called lost is told to the model, who looks whether it happened: that must not happen after the look.
+    fn lasts(world: &World, what: &Effect) -> Option<Millis> {
+        let Effect::RunTool(tool) = what else { return None };
+        let Some(entry) = world.tools.get(&tool.name) else { return Some(tools::tool::TIMEOUT) };
+        match entry.class() {
+            ReplayClass::ReadOnly | ReplayClass::Idempotent => None,
+            ReplayClass::Effectful => Some(entry.timeout()),
+        }
+    }
+
+    async fn perform(
+        world: &Arc<World>,
+        run: RunId,
+        _effect: EffectId,
+        what: Effect,
+        dispatch: Dispatch,
+    ) -> Command {
         let _working = world.at_work.enter();
         match what {
             Effect::AskModel(ask) => {
                 let call = ask.asked.call;
-                let outcome = ask_model(world, run, *ask).await;
+                let outcome = ask_model(world, run, *ask, &dispatch).await;
                 Command::Model { call, outcome }
             }
             Effect::RunTool(tool) => {
                 let (call, attempt) = (tool.call, tool.attempt);
-                let outcome = run_tool(world, run, tool).await;
+                let outcome = run_tool(world, run, tool, &dispatch).await;
                 Command::Tool { call, attempt, outcome }
             }
         }
@@ -132,7 +159,8 @@ fn refused(class: Class, message: String) -> Settled {
     })
 }
 
-async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
+async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch) -> Settled {
+    let dispatch = dispatch.after(ask.asked.not_before.since(world.clock.now()));
     world.clock.sleep_until(ask.asked.not_before).await;
     let messages = match conversation(world, &ask).await {
         Ok(messages) => messages,
@@ -152,8 +180,14 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
             "the request is not the one that was intended".to_owned(),
         );
     }
-    // The semaphore is never closed.
-    let _room = world.calls.acquire().await;
+    let Some(place) = world.calls.enter(run).await else {
+        return refused(Class::ServerError, "the node is stopping".to_owned());
+    };
+    // It may have waited long: then it is intended anew, and finds its place kept.
+    if let Err(why) = dispatch.may_leave() {
+        world.calls.keep(run, place);
+        return Settled::NotSent(why);
+    }
     let whom = match whom::whom(world, run, &ask).await {
         Ok(whom) => whom,
         Err(settled) => return settled,
@@ -175,7 +209,15 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel) -> Settled {
         writer.push(delta);
     };
     let began = world.clock.now();
-    let answer = world.client.call(&whom.endpoint, &request, mode, &mut sink).await;
+    let (client, endpoint, asked, sink) = (&world.client, &whom.endpoint, &request, &mut sink);
+    let call =
+        move |leave: Leave| async move { client.call(endpoint, asked, mode, &leave, sink).await };
+    let answer = match dispatch.begin(CONNECT, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(Unanswered::Failed(failure))) => Err(failure),
+        // Nothing was asked of anybody, so nothing is learnt of a credential either.
+        Ok(Err(Unanswered::NotSent(why))) | Err(why) => return Settled::NotSent(why),
+    };
     whom::tell(world, &whom, &request.model, began, answer.as_ref());
     match answer {
         Ok(answer) => Settled::Answered(answered(world, &ask.spec, answer)),
@@ -275,23 +317,38 @@ fn failed(failure: providers::Failure, handed_out: u64) -> Failure {
     }
 }
 
-async fn run_tool(world: &World, run: RunId, tool: RunTool) -> ledger::Settled {
+async fn run_tool(
+    world: &World,
+    run: RunId,
+    tool: RunTool,
+    dispatch: &Dispatch,
+) -> ledger::Settled {
     let now = world.clock.now();
     let correlation = ledger::correlation(run.unique(), tool.call);
-    let call = Call {
-        correlation,
-        idempotency_key: format!("{correlation:032x}"),
-        arguments: tool.arguments,
-        deadline: now.after(TOOL),
-        now,
-    };
     let Some(entry) = world.tools.get(&tool.name) else {
         // A build without the tool: it was intended by another one, and was not run by this one.
         let message = format!("this node has no tool {:?}", tool.name);
         return ledger::Settled::Receipt(ToolOutcome::Failed, ToolError::Failed(message).content());
     };
-    match tokio::time::timeout(Duration::from_millis(TOOL.0), entry.call(call)).await {
+    let timeout = entry.timeout();
+    let call = |leave| {
+        let call = Call {
+            correlation,
+            idempotency_key: format!("{correlation:032x}"),
+            arguments: tool.arguments,
+            deadline: now.after(timeout),
+            now,
+            leave,
+        };
+        tokio::time::timeout(Duration::from_millis(timeout.0), entry.call(call))
+    };
+    let called = match dispatch.begin(Millis(0), call).await {
+        Ok(called) => called,
+        Err(why) => return ledger::Settled::NotSent(why),
+    };
+    match called {
         Ok(Ok(content)) => ledger::Settled::Receipt(ToolOutcome::Succeeded, content),
+        Ok(Err(ToolError::NotSent(why))) => ledger::Settled::NotSent(why),
         // It may yet take effect: nobody knows, and that is what is recorded.
         Ok(Err(ToolError::Unknown(_))) | Err(_) => ledger::Settled::Lost,
         Ok(Err(

@@ -4,6 +4,7 @@
 //! simply begins again and finds what is already so.
 
 use crate::clock::Clock;
+use crate::departure::Dispatch;
 use crate::entropy::Entropy;
 use crate::host::Hosted;
 use crate::order::{Lane, NoDecision, Observed, Order};
@@ -43,11 +44,18 @@ impl Hosted for Session {
     const INBOX: usize = 64;
     const IDLE: Duration = Duration::from_secs(30);
 
+    fn word(_effect: &Fence) -> &'static str {
+        "drive"
+    }
+
+    /// Nothing of it leaves the node, nor needs leave: a run lives in its session's partition, and takes a command under
+    /// the same fence as this one's own appends.
     async fn perform(
         world: &Arc<World>,
         session: SessionId,
         _effect: Fence,
         what: Drive,
+        _dispatch: Dispatch,
     ) -> Command {
         loop {
             match open(world, session, &what).await {

@@ -16,4 +16,4 @@ pub mod schema;
 pub mod tool;
 
 pub use registry::{Entry, Registry, RegistryError};
-pub use tool::{Call, Invalid, Tool, ToolError, Violation, Working};
+pub use tool::{Call, Invalid, Leave, Tool, ToolError, Violation, Working};

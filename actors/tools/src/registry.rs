@@ -9,6 +9,7 @@ use crate::name::{NameTaken, safe_names};
 use crate::schema::{Schema, SchemaError};
 use crate::tool::{Call, Invalid, ReplayClass, Tool, ToolError};
 use events::prompt::Catalogue;
+use events::quantity::Millis;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -152,6 +153,12 @@ impl Entry {
         self.tool.class()
     }
 
+    /// How long one call may take.
+    #[must_use]
+    pub fn timeout(&self) -> Millis {
+        self.tool.timeout()
+    }
+
     /// Checks what a model wrote and gives its canonical form: before consent, before the intent.
     ///
     /// # Errors
@@ -163,7 +170,7 @@ impl Entry {
         Ok(canonical)
     }
 
-    /// Calls the tool, once its arguments are admitted again. The result is cut to [`RESULT_CHARS_MAX`].
+    /// Calls the tool, once its arguments are admitted again and it may leave. The result is cut to [`RESULT_CHARS_MAX`].
     ///
     /// # Errors
     ///
@@ -173,6 +180,7 @@ impl Entry {
         if call.deadline <= call.now {
             return Err(ToolError::DeadlinePassed);
         }
+        call.leave.ask()?;
         self.tool.call(Call { arguments, ..call }).await.map(capped)
     }
 }

@@ -4,7 +4,9 @@
 //! dressed up as the second, or a model repeats what has already happened.
 
 use events::json::Json;
-use events::quantity::Instant;
+pub use events::leave::{Leave, NotSent};
+use events::quantity::{Instant, Millis};
+use events::run::ledger::NOT_SENT_RESULT;
 pub use events::run::spec::ReplayClass;
 use serde::Serialize;
 use std::fmt::Debug;
@@ -12,6 +14,9 @@ use std::pin::Pin;
 
 /// What the model is told of arguments that were not admitted.
 const NOT_EXECUTED: &str = "the arguments do not fit the tool's schema, so the call was NOT executed; mend them and call again";
+
+/// The longest a call takes of a tool that says nothing else.
+pub const TIMEOUT: Millis = Millis(60_000);
 
 /// A tool, native or behind a server.
 pub trait Tool: Debug + Send + Sync {
@@ -27,6 +32,12 @@ pub trait Tool: Debug + Send + Sync {
     /// What a restart may do with a call whose outcome was lost.
     fn class(&self) -> ReplayClass;
 
+    /// How long one call may take. After that nobody waits for it, and whoever takes its run over counts it as lost only
+    /// then: the same on every node, so it is a constant of the tool.
+    fn timeout(&self) -> Millis {
+        TIMEOUT
+    }
+
     /// Does it. The arguments have been checked. Dropping the future stops waiting, not necessarily the work.
     fn call(&self, call: Call) -> Working;
 }
@@ -35,7 +46,7 @@ pub trait Tool: Debug + Send + Sync {
 pub type Working = Pin<Box<dyn Future<Output = Result<String, ToolError>> + Send>>;
 
 /// One call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Call {
     /// Names the call to the world: the same for every try.
     pub correlation: u128,
@@ -47,6 +58,9 @@ pub struct Call {
     pub deadline: Instant,
     /// Now, for tools that say what time it is.
     pub now: Instant,
+    /// Asked once before the tool is called. A tool that waits before it speaks to the world (for a connection, a queue,
+    /// a lock) asks again immediately before its own first byte.
+    pub leave: Leave,
 }
 
 /// One thing that is wrong with arguments.
@@ -78,6 +92,9 @@ pub enum ToolError {
     /// The time was over before it began: nothing happened.
     #[error("the deadline had passed before the tool began")]
     DeadlinePassed,
+    /// It came too late to be sent: nothing happened.
+    #[error(transparent)]
+    NotSent(#[from] NotSent),
     /// Nobody can say whether it happened.
     #[error("nobody can say whether the tool did it: {0}")]
     Unknown(String),
@@ -135,6 +152,7 @@ impl ToolError {
             Self::DeadlinePassed => {
                 told("error", "deadline_passed", None, Some("the call was NOT executed"))
             }
+            Self::NotSent(_) => NOT_SENT_RESULT.to_owned(),
             Self::Unknown(message) => told(
                 "unknown",
                 "outcome_unknown",

@@ -5,6 +5,7 @@ use super::spec::ReplayClass;
 use super::{Event, Refusal, State, step};
 use crate::id::digest;
 use crate::json::Json;
+use crate::leave::NotSent;
 use crate::message::{Body, Message};
 use crate::quantity::Instant;
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,15 @@ pub struct ToolRetried {
     pub attempt: u32,
 }
 
+/// The tool was not called: the call came too late to be sent. Certain, and told to the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolNotSent {
+    /// Which call.
+    pub call: ToolNo,
+    /// Why not.
+    pub why: NotSent,
+}
+
 /// What an effect reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settled {
@@ -126,10 +136,15 @@ pub enum Settled {
     Receipt(ToolOutcome, String),
     /// The task died without a word.
     Lost,
+    /// Nothing left.
+    NotSent(NotSent),
 }
 
 /// What the model is told of a lost outcome.
 pub const UNKNOWN_RESULT: &str = r#"{"status":"unknown","error":"outcome_unknown","hint":"outcome unknown: the call may or may not have taken effect; verify first, do not simply repeat it"}"#;
+
+/// What the model is told of a call that was not sent.
+pub const NOT_SENT_RESULT: &str = r#"{"status":"error","error":"not_sent","hint":"the call was NOT executed: it could not be sent in time and nothing of it left; call again if it is still wanted"}"#;
 
 /// Where one call stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,6 +251,7 @@ pub(super) fn settled(
             Event::ToolReceipt(ToolReceipt { call, outcome: *outcome, content: content.clone() })
         }
         Settled::Lost => lost(open, call, attempt),
+        Settled::NotSent(why) => Event::ToolNotSent(ToolNotSent { call, why: *why }),
     };
     Ok(step::and_then(state, vec![event], |after| step::advance_if_idle(after, now)))
 }
@@ -311,6 +327,10 @@ pub(super) fn on_receipt(state: &mut State, event: &ToolReceipt) -> Option<()> {
 pub(super) fn on_unknown(state: &mut State, event: &ToolUnknown) -> Option<()> {
     state.tools_unknown = state.tools_unknown.saturating_add(1);
     settle(state, event.call, UNKNOWN_RESULT)
+}
+
+pub(super) fn on_not_sent(state: &mut State, event: &ToolNotSent) -> Option<()> {
+    settle(state, event.call, NOT_SENT_RESULT)
 }
 
 pub(super) fn on_retried(state: &mut State, event: &ToolRetried) -> Option<()> {

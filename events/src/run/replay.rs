@@ -161,6 +161,12 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         Event::ModelUnknown(unknown) => {
             vec![Command::Model { call: unknown.call, outcome: step::Settled::Lost }, Command::Stop]
         }
+        Event::ModelNotSent(unsent) => {
+            vec![Command::Model { call: unsent.call, outcome: step::Settled::NotSent(unsent.why) }]
+        }
+        Event::ToolNotSent(unsent) => {
+            tool(state, unsent.call, &ledger::Settled::NotSent(unsent.why))
+        }
         Event::ToolReceipt(receipt) => {
             let outcome = ledger::Settled::Receipt(receipt.outcome, receipt.content.clone());
             tool(state, receipt.call, &outcome)

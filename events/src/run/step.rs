@@ -5,7 +5,8 @@
 
 use super::life::{self, MessageRef, Outcome, Reason};
 use super::spec::{Candidate, Plane, Spec};
-use super::{Event, Refusal, State, hold, ledger};
+use super::{Event, Refusal, State, hold, ledger, unsent};
+use crate::leave::NotSent;
 use crate::message::Body;
 use crate::model_call::{self, Action, Attempts, Class};
 use crate::prompt::{request_hash, tokens_upper};
@@ -130,6 +131,8 @@ pub enum Settled {
     Failed(Failure),
     /// The task died without a word.
     Lost,
+    /// Nothing left.
+    NotSent(NotSent),
 }
 
 /// An answer, as the edge decoded and checked it.
@@ -219,10 +222,10 @@ fn within_budget(state: &State, spec: &Spec, who: &Candidate, reserved: Option<M
         (Some(_), None) => false,
         (Some(max), Some(reserved)) => spent.plus(reserved) <= max,
     };
-    money && spec.limits.model_calls_max.is_none_or(|max| state.next_call.0 < max)
+    money && spec.limits.model_calls_max.is_none_or(|max| state.model_calls() < max)
 }
 
-fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<Event> {
+pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<Event> {
     let Some(spec) = &state.spec else { return vec![] };
     let Some(who) = spec.route.get(candidate) else {
         let detail = "the route has no candidate left".to_owned();
@@ -277,6 +280,7 @@ pub(super) fn settled(
         Settled::Answered(answer) => answered(state, open, answer, now),
         Settled::Failed(failure) => failed(state, open, failure, now),
         Settled::Lost => unknown(state, open, now),
+        Settled::NotSent(why) => unsent::not_sent(state, open, *why, now),
     })
 }
 
@@ -310,7 +314,7 @@ fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Ve
 }
 
 /// Evenly spread bits that only this call of this run has (SplitMix64 of the run's seed and the call's number).
-fn jitter(spec: &Spec, open: &OpenCall) -> u64 {
+pub(super) fn jitter(spec: &Spec, open: &OpenCall) -> u64 {
     let step = u64::from(open.asked.call.0).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = spec.seed.wrapping_add(step);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -441,8 +445,10 @@ pub(super) fn on_asked(state: &mut State, event: &ModelAsked) -> Option<()> {
     Some(())
 }
 
-fn take_open(state: &mut State, call: CallNo) -> Option<OpenCall> {
-    state.model.take_if(|open| open.asked.call == call)
+pub(super) fn take_open(state: &mut State, call: CallNo) -> Option<OpenCall> {
+    let open = state.model.take_if(|open| open.asked.call == call)?;
+    state.unsent.in_a_row = 0;
+    Some(open)
 }
 
 pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()> {

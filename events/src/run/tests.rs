@@ -7,6 +7,7 @@ use super::*;
 use crate::codec::golden;
 use crate::id::Place;
 use crate::json::Json;
+use crate::leave::NotSent;
 use crate::message::{Message, Role, ToolCall};
 use crate::model_call::Class;
 use crate::prompt::{Catalogue, Params};
@@ -105,6 +106,17 @@ fn failed(call: u32, class: Class, handed_out: u64) -> Command {
 
 fn receipt(call: u32, attempt: u32) -> Command {
     let outcome = ledger::Settled::Receipt(ToolOutcome::Succeeded, "done".into());
+    Command::Tool { call: ToolNo(call), attempt, outcome }
+}
+
+const LATE: NotSent = NotSent::TooLate { waited: Millis(2_500) };
+
+fn model_not_sent(call: u32) -> Command {
+    Command::Model { call: CallNo(call), outcome: Settled::NotSent(LATE) }
+}
+
+fn tool_not_sent(call: u32, attempt: u32) -> Command {
+    let outcome = ledger::Settled::NotSent(LATE);
     Command::Tool { call: ToolNo(call), attempt, outcome }
 }
 
@@ -227,6 +239,45 @@ fn a_failed_call_is_asked_again_and_its_reservation_stays_counted() {
 }
 
 #[test]
+fn a_call_that_was_not_sent_is_asked_again_for_nothing() {
+    let given = [open(Plane::Model)];
+    let before = after(&given);
+    let state = check(&given, &model_not_sent(0), Ok(&["model_not_sent", "model_asked"]));
+    assert_eq!((state.total, state.attempts, state.step), (before.total, before.attempts, 1));
+    assert_eq!((state.model_calls(), state.next_call), (1, CallNo(2)));
+    // The first time at once, then at a pace; whatever is sent begins the row anew.
+    let asked = |state: &State| state.model.as_ref().unwrap().asked.not_before;
+    assert_eq!(asked(&state), NOW);
+    let given = [open(Plane::Model), model_not_sent(0)];
+    let state = check(&given, &model_not_sent(1), Ok(&["model_not_sent", "model_asked"]));
+    assert!(asked(&state) >= NOW.after(Millis(250)), "{:?}", asked(&state));
+    let given = [open(Plane::Model), model_not_sent(0), failed(1, Class::ServerError, 0)];
+    let state = check(&given, &model_not_sent(2), Ok(&["model_not_sent", "model_asked"]));
+    assert_eq!((asked(&state), state.attempts.total, state.total.calls), (NOW, 1, 1));
+}
+
+#[test]
+fn a_call_that_was_not_sent_uses_up_no_budget_of_calls() {
+    let mut one = Spec::clone(&spec(Plane::Run));
+    one.limits.model_calls_max = Some(1);
+    let command = Command::Open { spec: Arc::new(one), session: None, grant: None };
+    let given = [command, model_not_sent(0)];
+    check(&given, &model_not_sent(1), Ok(&["model_not_sent", "model_asked"]));
+    check(&given, &failed(1, Class::ServerError, 0), Ok(&["model_failed", "finished"]));
+}
+
+#[test]
+fn a_tool_that_was_not_called_is_told_so_to_the_model_whatever_its_class() {
+    for class in [ReplayClass::ReadOnly, ReplayClass::Idempotent, ReplayClass::Effectful] {
+        let given = [open(Plane::Run), answered(0, vec![ask("a", Verdict::Server(class))])];
+        let state = check(&given, &tool_not_sent(0, 0), Ok(&["tool_not_sent", "model_asked"]));
+        let told = Message::tool_result("a", ledger::NOT_SENT_RESULT.into()).body();
+        assert_eq!((state.transcript.last(), state.tools_unknown), (Some(&told), 0));
+        check(&given, &tool_not_sent(0, 1), Ok(&[]));
+    }
+}
+
+#[test]
 fn text_that_a_model_plane_caller_has_read_is_not_taken_back() {
     let given = [open(Plane::Model)];
     check(&given, &failed(0, Class::StreamTruncated, 5), Ok(&["model_failed", "finished"]));
@@ -307,11 +358,13 @@ fn world() -> Vec<Command> {
         all.push(failed(call, Class::ServerError, 0));
         all.push(failed(call, Class::ContentPolicy, 3));
         all.push(Command::Model { call: CallNo(call), outcome: Settled::Lost });
+        all.push(model_not_sent(call));
     }
     for call in 0..2 {
         all.push(receipt(call, 0));
         all.push(Command::Tool { call: ToolNo(call), attempt: 0, outcome: ledger::Settled::Lost });
         all.push(receipt(call, 1));
+        all.push(tool_not_sent(call, 0));
     }
     all
 }
@@ -390,6 +443,9 @@ fn samples() -> Vec<Event> {
     );
     all.extend(Run::awake(&after(&[open(Plane::Run)])));
     all.push(Event::Finished(finished));
+    all.push(Event::ModelNotSent(unsent::ModelNotSent { call: CallNo(3), why: LATE }));
+    let why = NotSent::LeaseOver;
+    all.push(Event::ToolNotSent(ledger::ToolNotSent { call: ToolNo(2), why }));
     all
 }
 

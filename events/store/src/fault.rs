@@ -2,9 +2,14 @@
 //!
 //! A value and not a build: what is tested is what ships, and two nodes of one process fail differently.
 
+mod drill;
+
 use crate::Outage;
+use drill::Drill;
+pub use drill::Visitor;
 use std::{
     fmt,
+    path::PathBuf,
     str::FromStr,
     sync::{
         Arc, Mutex, PoisonError,
@@ -20,16 +25,35 @@ pub enum Point {
     BeforeCommit,
     /// The append is durable; nobody was told.
     BeforeReply,
+    /// An intent was decided; nothing of it is durable.
+    BeforeIntent,
     /// An intent is durable; nothing was sent.
-    BeforeEffect,
+    AfterIntent,
+    /// Everything is ready; leave was not asked for yet.
+    BeforeFirstByte,
+    /// The first byte has left, or is leaving.
+    AfterFirstByte,
     /// The world changed; nothing about it is durable.
     AfterEffect,
+    /// An outcome was decided on; nothing of it is durable.
+    BeforeOutcome,
+    /// An outcome is durable; what follows from it has not begun.
+    AfterOutcome,
 }
 
 impl Point {
     /// All of them, in the order of a step.
-    pub const ALL: [Self; 4] =
-        [Self::BeforeCommit, Self::BeforeReply, Self::BeforeEffect, Self::AfterEffect];
+    pub const ALL: [Self; 9] = [
+        Self::BeforeCommit,
+        Self::BeforeReply,
+        Self::BeforeIntent,
+        Self::AfterIntent,
+        Self::BeforeFirstByte,
+        Self::AfterFirstByte,
+        Self::AfterEffect,
+        Self::BeforeOutcome,
+        Self::AfterOutcome,
+    ];
 
     /// The word in a plan.
     #[must_use]
@@ -37,8 +61,13 @@ impl Point {
         match self {
             Self::BeforeCommit => "before_commit",
             Self::BeforeReply => "before_reply",
-            Self::BeforeEffect => "before_effect",
+            Self::BeforeIntent => "before_intent",
+            Self::AfterIntent => "after_intent",
+            Self::BeforeFirstByte => "before_first_byte",
+            Self::AfterFirstByte => "after_first_byte",
             Self::AfterEffect => "after_effect",
+            Self::BeforeOutcome => "before_outcome",
+            Self::AfterOutcome => "after_outcome",
         }
     }
 }
@@ -91,6 +120,8 @@ struct Step {
 struct Plan {
     steps: Vec<Step>,
     visits: [AtomicU64; Point::ALL.len()],
+    /// Where files hold whoever visits the points that they are named after.
+    drill: Option<Drill>,
     /// While set, the store answers this and writes nothing. Held over no await.
     down: Mutex<Option<Outage>>,
 }
@@ -121,7 +152,13 @@ impl Faults {
     /// Whether anything can go wrong: a node says so in its health and log.
     #[must_use]
     pub fn armed(&self) -> bool {
-        self.0.as_ref().is_some_and(|plan| !plan.steps.is_empty())
+        self.0.as_ref().is_some_and(|plan| !plan.steps.is_empty() || plan.drill.is_some())
+    }
+
+    /// Whoever visits a point waits while a file of its name stands in the folder; see [`Drill`].
+    #[must_use]
+    pub fn held_in(folder: PathBuf) -> Self {
+        Self(Some(Arc::new(Plan { drill: Some(Drill::in_folder(folder)), ..Plan::default() })))
     }
 
     /// How often `point` was visited; zero without a plan.
@@ -151,9 +188,17 @@ impl Faults {
         plan.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Visits a point: one comparison with none when there is no plan.
+    /// Visits a point of the store: one comparison with none when there is no plan.
     pub async fn at(&self, point: Point) -> Next {
+        self.visited(point, Visitor { what: "commit", name: &"store" }).await
+    }
+
+    /// Visits a point on behalf of somebody: one comparison with none when there is no plan.
+    pub async fn visited(&self, point: Point, visitor: Visitor<'_>) -> Next {
         let Some(plan) = &self.0 else { return Next::GoOn };
+        if let Some(drill) = &plan.drill {
+            drill.hold(point, visitor).await;
+        }
         match plan.due(point) {
             None => Next::GoOn,
             Some(Fault::Kill) => {
@@ -177,12 +222,18 @@ impl Faults {
 
 impl Plan {
     fn count(&self, point: Point) -> &AtomicU64 {
-        let [before_commit, before_reply, before_effect, after_effect] = &self.visits;
+        let [commit, reply, intended, intent, ready, sent, effect, settling, settled] =
+            &self.visits;
         match point {
-            Point::BeforeCommit => before_commit,
-            Point::BeforeReply => before_reply,
-            Point::BeforeEffect => before_effect,
-            Point::AfterEffect => after_effect,
+            Point::BeforeCommit => commit,
+            Point::BeforeReply => reply,
+            Point::BeforeIntent => intended,
+            Point::AfterIntent => intent,
+            Point::BeforeFirstByte => ready,
+            Point::AfterFirstByte => sent,
+            Point::AfterEffect => effect,
+            Point::BeforeOutcome => settling,
+            Point::AfterOutcome => settled,
         }
     }
 
@@ -196,8 +247,9 @@ impl Plan {
 /// The text is not a plan of faults.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not POINT:NTH:FAULT with POINT one of before_commit, before_reply, before_effect, after_effect; NTH from 1; \
-     FAULT one of kill, delay=MILLISECONDS, lose_reply, fail; several are separated by commas"
+    "{0:?} is not POINT:NTH:FAULT with POINT one of {points}; NTH from 1; FAULT one of kill, delay=MILLISECONDS, lose_reply, \
+     fail; several are separated by commas; nor is it a folder",
+    points = Point::ALL.map(Point::name).join(", ")
 )]
 pub struct NotFaults(pub String);
 

@@ -16,6 +16,7 @@ use actors::clock::Clock;
 use actors::cluster::bucket::{Bucket, uptime};
 use actors::cluster::guard::{Guard, SUSPECTS_MAX, Sight};
 use actors::cluster::keeper::{Holders, Keeper, Owned, Owns};
+use actors::cluster::mandate::Mandate;
 use actors::cluster::member::{Heard, Members, Nodes};
 use actors::cluster::owners::Owners;
 use actors::cluster::{NodeName, Uptime, place};
@@ -92,6 +93,7 @@ struct Estate {
     directory: Arc<Directory>,
     bus: Nats<Directory>,
     keeper: Keeper,
+    mandate: Mandate,
     /// What a hand-over gives to the steps in flight.
     drain: Millis,
     served: watch::Sender<Served>,
@@ -124,10 +126,7 @@ impl Cluster {
         let peers = Peers::new(client.clone(), nats.namespace.clone());
         let bucket = Bucket::new(client.clone(), nats.namespace.clone(), nats.replicas);
         let keeper = Keeper::start(bucket.clone(), node.store.clone(), &name, boot);
-        if let Some(former) = former {
-            // Its leases need not be waited for.
-            keeper.silent(former).await;
-        }
+        succeed(node, &keeper, former).await;
         let (suspects, suspected) = mpsc::channel(SUSPECTS_MAX);
         bus.heed(Owners::new(keeper.holders(), suspects.clone()));
         // Before it says that it lives: who is listed and does not answer is taken for dead.
@@ -165,6 +164,7 @@ impl Cluster {
             directory,
             bus,
             keeper: keeper.clone(),
+            mandate: node.mandate.clone(),
             drain,
             served,
         });
@@ -204,6 +204,14 @@ impl Cluster {
         tokio::time::sleep(LINGER).await;
         members.leave().await;
         tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// A life that is over for sure leaves nothing to wait for: neither its leases nor its effects.
+async fn succeed(node: &Node, keeper: &Keeper, former: Option<Boot>) {
+    node.mandate.joined(keeper.owns(), former);
+    if let Some(former) = former {
+        keeper.silent(former).await;
     }
 }
 
@@ -367,6 +375,7 @@ impl Estate {
         if owned > lease {
             self.keeper.met(partition, Epoch(owned.0.saturating_sub(1))).await;
         }
+        self.mandate.took(partition);
         self.directory.serve(partition);
         self.bus.serve(partition).await?;
         self.agenda.start([partition]);

@@ -167,8 +167,9 @@ pub struct Serve {
     /// A proxy with TLS stands in front, so other addresses than loopback may be bound
     #[arg(long)]
     pub behind_proxy: bool,
-    /// Faults to inject, for drills; needs a file FAULTS-ALLOWED in the data folder
-    #[arg(long, hide = true, value_name = "PLAN")]
+    /// A drill: hold or fail this node on purpose, by files in a folder or by a plan (deploy/drills.md); needs an empty file
+    /// FAULTS-ALLOWED in the data folder
+    #[arg(long, value_name = "DIR|PLAN")]
     pub faults: Option<String>,
 }
 

@@ -9,6 +9,7 @@ use crate::config::{self, Config, Environment, Flags};
 use crate::error::{Exit, chain};
 use crate::telemetry::redact::Redactor;
 use crate::telemetry::{self, Colour, Metrics};
+use std::path::Path;
 use store::Faults;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -16,10 +17,7 @@ pub(super) fn serve(ctx: &mut Context<'_>, serve: Serve) -> Result<Exit, CliErro
     let flags = settings(ctx.flags(), &serve);
     let Serve { demo, faults, .. } = serve;
     let loaded = ctx.load_with(&flags)?;
-    let faults: Faults = faults
-        .unwrap_or_default()
-        .parse()
-        .map_err(|error| CliError::Usage(format!("--faults: {}", chain(&error))))?;
+    let faults = on_purpose(faults.as_deref().unwrap_or_default())?;
     let admin_key = node_key::given(&ctx.environment).map_err(fell)?;
     let redactor = redactor(&loaded.config, &ctx.environment);
     let plain = ctx.global.no_color || ctx.environment.get("NO_COLOR").is_some();
@@ -49,6 +47,15 @@ pub(super) fn serve(ctx: &mut Context<'_>, serve: Serve) -> Result<Exit, CliErro
             () = signals.next() => Err(CliError::Node("stopped at once by a second signal".to_owned())),
         }
     })
+}
+
+/// What is to go wrong: files of a folder, or a plan.
+fn on_purpose(text: &str) -> Result<Faults, CliError> {
+    let folder = Path::new(text);
+    if folder.is_dir() {
+        return Ok(Faults::held_in(folder.to_owned()));
+    }
+    text.parse().map_err(|error| CliError::Usage(format!("--faults: {}", chain(&error))))
 }
 
 /// The flags that set a key of the configuration.

@@ -3,6 +3,7 @@
 use super::{time::rfc3339, usage};
 use events::catalogue::Fact;
 use events::journal;
+use events::leave::NotSent;
 use events::message::Body;
 use events::run;
 use events::run::ledger::Verdict;
@@ -218,6 +219,13 @@ fn finished(end: &Finished, bodies: Bodies) -> Value {
     })
 }
 
+const fn waited(why: NotSent) -> Option<u64> {
+    match why {
+        NotSent::TooLate { waited } => Some(waited.0),
+        NotSent::LeaseOver => None,
+    }
+}
+
 fn verdict(verdict: &Verdict, bodies: Bodies) -> Value {
     match verdict {
         Verdict::Server(class) => json!({"runs": "server", "replay": replay(*class)}),
@@ -279,6 +287,9 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
             "until": rfc3339(delayed.until),
             "candidate": delayed.candidate,
         }),
+        run::Event::ModelNotSent(unsent) => {
+            json!({"call": unsent.call.0, "why": unsent.why.word(), "waited_ms": waited(unsent.why)})
+        }
         run::Event::ToolAsked(asked) => json!({
             "tool": asked.call.0,
             "index": asked.index,
@@ -303,6 +314,12 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
         run::Event::ToolRetried(retried) => {
             json!({"tool": retried.call.0, "attempt": retried.attempt})
         }
+        run::Event::ToolNotSent(unsent) => json!({
+            "tool": unsent.call.0,
+            "executed": false,
+            "why": unsent.why.word(),
+            "waited_ms": waited(unsent.why),
+        }),
         run::Event::ClientAsked(asked) => {
             json!({"calls": asked.calls, "until": rfc3339(asked.until)})
         }

@@ -22,6 +22,7 @@ pub const fn name(event: &Event) -> &'static str {
         Event::ModelFailed(_) => "model.failed",
         Event::ModelUnknown(_) => "model.unknown",
         Event::ModelDelayed(_) => "model.delayed",
+        Event::ModelNotSent(_) => "model.not_sent",
         Event::ToolAsked(_) => "tool.started",
         Event::ToolRefused(_) => "tool.refused",
         Event::ToolReceipt(receipt) => match receipt.outcome {
@@ -30,6 +31,7 @@ pub const fn name(event: &Event) -> &'static str {
         },
         Event::ToolUnknown(_) => "tool.unknown",
         Event::ToolRetried(_) => "tool.retried",
+        Event::ToolNotSent(_) => "tool.not_sent",
         Event::ClientAsked(_) => "client_tools.asked",
         Event::ClientAnswered(_) => "client_tools.answered",
         Event::ClientGone(_) => "client_tools.gone",

@@ -84,7 +84,7 @@ pub fn object(
         "finished_at": finished.map(rfc3339),
         "metadata": spec.map(|spec| &spec.metadata),
         "steps": state.step,
-        "model_calls": state.next_call.0,
+        "model_calls": state.model_calls(),
         "tool_calls": state.next_tool.0,
         "tool_calls_unknown": state.tools_unknown,
         "waiting_for": state.held.as_ref().map(|held| json!({"calls": held.calls, "until": rfc3339(held.until)})),

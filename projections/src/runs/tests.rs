@@ -3,7 +3,7 @@
 use super::*;
 use crate::tests::facts::{
     NOW, answered, asked, client_answered, client_asked, client_gone, delayed, failed, finished,
-    here, other_tools, queued, run, started, tool_asked, tool_unknown, unknown, used,
+    here, not_sent, other_tools, queued, run, started, tool_asked, tool_unknown, unknown, used,
 };
 use events::model_call::Class;
 use events::quantity::{MicroUsd, Millis, Tokens};
@@ -60,6 +60,12 @@ fn a_queued_run_shows_what_it_was_asked() {
 #[test]
 fn a_call_that_was_asked_is_counted_before_it_is_settled() {
     check(&[], |row| assert_eq!(row.total, Total::default()));
+}
+
+#[test]
+fn a_call_that_was_not_sent_was_not_asked() {
+    check(&[not_sent(0)], |row| row.model_calls = 0);
+    check_illegal(&begun(&[not_sent(1)]));
 }
 
 #[test]

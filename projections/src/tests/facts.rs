@@ -3,6 +3,7 @@
 use crate::Reach;
 use events::id::{Place, RunId, SessionId};
 use events::json::Json;
+use events::leave::NotSent;
 use events::message::{Body, Message, Role};
 use events::model_call::{Attempts, Class};
 use events::prompt::{Catalogue, Params};
@@ -11,13 +12,14 @@ use events::record::{Actor, Hash, Position, Shard};
 use events::run::Event;
 use events::run::hold::{ClientAnswered, ClientAsked, ClientGone};
 use events::run::ledger::{
-    ToolAsked, ToolNo, ToolOutcome, ToolReceipt, ToolRefused, ToolRetried, ToolUnknown,
+    ToolAsked, ToolNo, ToolNotSent, ToolOutcome, ToolReceipt, ToolRefused, ToolRetried, ToolUnknown,
 };
 use events::run::life::{Finished, Outcome, Queued, Reason, Started};
 use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
 use events::run::step::{
     CallNo, Charge, ModelAnswered, ModelAsked, ModelDelayed, ModelFailed, ModelUnknown, Stop,
 };
+use events::run::unsent::ModelNotSent;
 use events::usage::{Billing, Price, Rates, Usage};
 use std::sync::Arc;
 
@@ -140,6 +142,10 @@ pub(crate) fn unknown(call: u32, reserved: Option<u64>) -> Event {
     Event::ModelUnknown(ModelUnknown { call, reserved, attempts: Attempts::default() })
 }
 
+pub(crate) fn not_sent(call: u32) -> Event {
+    Event::ModelNotSent(ModelNotSent { call: CallNo(call), why: NotSent::LeaseOver })
+}
+
 pub(crate) fn delayed(until: Instant) -> Event {
     Event::ModelDelayed(ModelDelayed { until, candidate: 0 })
 }
@@ -160,11 +166,12 @@ pub(crate) fn tool_unknown(call: u32) -> Event {
 }
 
 /// Facts of tools that change nothing but where the row stands.
-pub(crate) fn other_tools() -> [Event; 3] {
+pub(crate) fn other_tools() -> [Event; 4] {
     let (call, outcome) = (ToolNo(0), ToolOutcome::Succeeded);
     let (id, name, content) = (String::from("c"), String::from("t"), String::from("no"));
     [
         Event::ToolRetried(ToolRetried { call, attempt: 1 }),
+        Event::ToolNotSent(ToolNotSent { call, why: NotSent::LeaseOver }),
         Event::ToolReceipt(ToolReceipt { call, outcome, content: "done".into() }),
         Event::ToolRefused(ToolRefused { index: 1, id, name, content }),
     ]

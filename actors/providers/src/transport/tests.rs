@@ -5,19 +5,20 @@ mod families;
 mod limits;
 mod peer;
 
-use super::Client;
+use super::{Client, Unanswered};
 use crate::class::{Charge, Class};
 use crate::delta::{Delta, Stop};
 use crate::endpoint::Endpoint;
 use crate::family::Mode;
 use crate::secret::Secret;
+use events::leave::{Leave, NotSent};
 use events::quantity::{Millis, Tokens};
 use events::usage::Usage;
 use peer::{
     HEAD, Peer, body, both, call, content, event, finished, piece, read_request, replied, request,
     until_gone,
 };
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 #[tokio::test]
@@ -75,7 +76,7 @@ async fn deltas_are_handed_out_before_the_next_byte_comes() {
         };
         let answer = Client::new()
             .unwrap()
-            .call(&endpoint, &request(), Mode::Stream, &mut sink)
+            .call(&endpoint, &request(), Mode::Stream, &Leave::free(), &mut sink)
             .await
             .unwrap();
         (answer, deltas)
@@ -108,13 +109,48 @@ async fn a_connection_is_used_again() {
         stream.write_all(format!("{answer}0\r\n\r\n").as_bytes()).await.unwrap();
     };
     let ask = async {
+        let (asks, leave) = (request(), Leave::free());
         for _ in 0..2 {
-            let answer =
-                client.call(&endpoint, &request(), Mode::Stream, &mut |_| ()).await.unwrap();
+            let asked = client.call(&endpoint, &asks, Mode::Stream, &leave, &mut |_| ()).await;
+            let answer = asked.unwrap();
             assert_eq!(answer.message.plain(), "x");
         }
     };
     both(serve, ask).await;
+}
+
+#[tokio::test]
+async fn what_may_not_leave_is_asked_when_the_connection_stands_and_sends_no_byte() {
+    let (peer, endpoint) = Peer::new().await;
+    let client = Client::new().unwrap();
+    let serve = async {
+        // First over a new connection, then over one that has served before.
+        let (mut stream, _) = peer.listener.accept().await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), "");
+        let (mut stream, _) = peer.accept().await;
+        let answer = format!("{HEAD}{}{}{}", content("x"), finished(), piece("data: [DONE]\n\n"));
+        stream.write_all(format!("{answer}0\r\n\r\n").as_bytes()).await.unwrap();
+        bytes.clear();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), "");
+    };
+    let late = NotSent::TooLate { waited: Millis(2_000) };
+    let ask = async {
+        let (asks, free, refusing) = (request(), Leave::free(), Leave::new(move || Err(late)));
+        for (leave, then) in [(&refusing, Some(late)), (&free, None), (&refusing, Some(late))] {
+            let asked = client.call(&endpoint, &asks, Mode::Stream, leave, &mut |_| ()).await;
+            assert_eq!(asked.err(), then.map(Unanswered::NotSent));
+        }
+    };
+    both(serve, ask).await;
+    // Nobody listens: there is nothing to ask leave for, and the failure is what it was.
+    drop(peer);
+    let leave = Leave::new(|| panic!("no connection stands"));
+    let asked = client.call(&endpoint, &request(), Mode::Stream, &leave, &mut |_| ()).await;
+    let Err(Unanswered::Failed(failure)) = asked else { panic!("{asked:?}") };
+    assert_eq!((failure.class, failure.charge), (Class::Transport, Charge::NotCharged));
 }
 
 #[tokio::test]

@@ -116,6 +116,7 @@ mod tests {
             arguments: Json::from_bytes(b"{}"),
             deadline: Instant::MAX,
             now: Instant(1_796_061_600_000_000),
+            leave: crate::tool::Leave::free(),
         };
         let said = Clock::new().call(call).await.unwrap();
         assert_eq!(said, r#"{"now":"2026-11-30T18:00:00.000000Z"}"#);

@@ -3,6 +3,7 @@
 
 use crate::tool::{Call, ReplayClass, Tool, ToolError, Working};
 use events::json::Json;
+use events::quantity::Millis;
 use serde::Deserialize;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// The schema of the arguments. Notes are lines, not documents.
 const PARAMETERS: &[u8] = br#"{"type":"object","properties":{"text":{"type":"string","description":"The text of the note.","minLength":1,"maxLength":8000}},"required":["text"],"additionalProperties":false}"#;
+/// One line and its sync. A disk that takes longer is one that nobody knows anything of.
+const TIMEOUT: Millis = Millis(5_000);
 /// Notes are the owner's to read.
 const MODE: u32 = 0o600;
 
@@ -51,6 +54,10 @@ impl Tool for Note {
         ReplayClass::Effectful
     }
 
+    fn timeout(&self) -> Millis {
+        TIMEOUT
+    }
+
     fn call(&self, call: Call) -> Working {
         let file = self.file.clone();
         Box::pin(async move {
@@ -58,7 +65,12 @@ impl Tool for Note {
                 .map_err(|error| ToolError::Failed(error.to_string()))?;
             let line = line(call.correlation, &arguments.text);
             // The disk may take its time; the other tasks of this thread do not wait for it.
-            let written = tokio::task::spawn_blocking(move || append(&file, &line)).await;
+            let written = tokio::task::spawn_blocking(move || {
+                // It may have waited for a thread.
+                call.leave.ask()?;
+                append(&file, &line)
+            });
+            let written = written.await;
             written.unwrap_or_else(|error| Err(ToolError::Unknown(error.to_string())))?;
             Ok(r#"{"status":"ok"}"#.to_owned())
         })
@@ -96,6 +108,7 @@ fn append(file: &Path, line: &str) -> Result<(), ToolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::{Leave, NotSent};
     use events::quantity::Instant;
 
     fn call(correlation: u128, text: &str) -> Call {
@@ -105,6 +118,7 @@ mod tests {
             arguments: Json::from(serde_json::json!({ "text": text }).to_string()),
             deadline: Instant::MAX,
             now: Instant(0),
+            leave: Leave::free(),
         }
     }
 
@@ -129,6 +143,16 @@ mod tests {
             &std::fs::metadata(&file).unwrap().permissions(),
         );
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_note_that_may_not_leave_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("notes");
+        let late = Call { leave: Leave::new(|| Err(NotSent::LeaseOver)), ..call(1, "x") };
+        let told = Note::new(file.clone()).call(late).await;
+        assert_eq!(told, Err(ToolError::NotSent(NotSent::LeaseOver)));
+        assert!(!file.exists());
     }
 
     #[test]

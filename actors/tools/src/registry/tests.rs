@@ -1,7 +1,7 @@
 //! Tools that count what they did.
 
 use super::*;
-use crate::tool::Working;
+use crate::tool::{Leave, NotSent, Working};
 use events::json::Json;
 use events::quantity::Instant;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,6 +53,7 @@ fn call(arguments: &str) -> Call {
         arguments: Json::from_bytes(arguments.as_bytes()),
         deadline: Instant(10),
         now: Instant(0),
+        leave: Leave::free(),
     }
 }
 
@@ -107,7 +108,7 @@ fn a_tool_that_can_not_be_used_is_named() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_not_admitted_run_nothing() {
+async fn what_is_not_admitted_or_may_not_leave_runs_nothing() {
     let (tool, done) = tool("t", NUMBER, "ok");
     let registry = Registry::new([tool]).unwrap();
     let entry = registry.get("t").unwrap();
@@ -120,6 +121,8 @@ async fn arguments_that_are_not_admitted_run_nothing() {
     }
     let late = Call { deadline: Instant(0), ..call(r#"{"n":1}"#) };
     assert_eq!(entry.call(late).await, Err(ToolError::DeadlinePassed));
+    let late = Call { leave: Leave::new(|| Err(NotSent::LeaseOver)), ..call(r#"{"n":1}"#) };
+    assert_eq!(entry.call(late).await, Err(ToolError::NotSent(NotSent::LeaseOver)));
     assert_eq!(done.load(Ordering::Relaxed), 0);
     assert_eq!(entry.check(r#"{ "n": 1.0 }"#).unwrap().json.as_str(), r#"{"n":1}"#);
     assert_eq!(entry.call(call(r#"{"n":1}"#)).await, Ok("ok".into()));

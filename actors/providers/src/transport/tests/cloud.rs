@@ -1,13 +1,14 @@
 //! The families whose requests and streams look like no other's, each against a peer over a real socket.
 
 use super::super::Client;
-use super::peer::{Outcome, Peer, both, request};
+use super::peer::{Outcome, Peer, both, failed, request};
 use crate::bedrock::frames::written::{event, exception};
 use crate::class::{Charge, Class};
 use crate::delta::{Delta, Stop};
 use crate::endpoint::{Endpoint, Quirks};
 use crate::family::{Family, Mode};
 use crate::secret::Secret;
+use events::leave::Leave;
 use events::prompt::Request;
 use events::quantity::{Instant, Millis, Tokens};
 use tokio::io::AsyncWriteExt;
@@ -26,8 +27,9 @@ async fn peer(family: Family, key: &str) -> (Peer, Endpoint) {
 async fn call(client: Client, endpoint: &Endpoint, model: &str, mode: Mode) -> Outcome {
     let mut deltas = Vec::new();
     let request = Request { model: model.into(), ..request() };
-    let outcome = client.call(endpoint, &request, mode, &mut |delta| deltas.push(delta)).await;
-    (outcome, deltas)
+    let mut sink = |delta| deltas.push(delta);
+    let outcome = client.call(endpoint, &request, mode, &Leave::free(), &mut sink).await;
+    (outcome.map_err(failed), deltas)
 }
 
 fn client() -> Client {

@@ -1,11 +1,12 @@
 //! Each family over a real socket: its path, its head, its body, and its answer whole and piece by piece.
 
-use super::peer::{Peer, body, both, call, request};
+use super::peer::{Peer, body, both, call, failed, request};
 use crate::class::Class;
 use crate::delta::{Delta, Stop};
 use crate::endpoint::{Auth, Dialect, Endpoint, Quirks};
 use crate::family::{Family, Mode};
 use crate::transport::Client;
+use events::leave::Leave;
 use events::quantity::Tokens;
 use serde_json::{Value, json};
 
@@ -129,7 +130,9 @@ async fn a_request_that_a_family_refuses_never_leaves() {
     let mut given = request();
     given.messages.clear();
     let client = Client::new().unwrap();
-    let failure = client.call(&endpoint, &given, Mode::Stream, &mut |_| ()).await.unwrap_err();
+    let leave = Leave::new(|| panic!("nothing is to leave"));
+    let asked = client.call(&endpoint, &given, Mode::Stream, &leave, &mut |_| ()).await;
+    let failure = failed(asked.unwrap_err());
     assert_eq!((failure.class, failure.status), (Class::InvalidRequest, None));
 }
 
@@ -143,7 +146,8 @@ async fn responses_are_asked_and_streamed() {
     let client = Client::new().unwrap();
     let mut deltas = Vec::new();
     let mut sink = |delta| deltas.push(delta);
-    let ask = client.call(&endpoint, &given, Mode::Stream, &mut sink);
+    let leave = Leave::free();
+    let ask = client.call(&endpoint, &given, Mode::Stream, &leave, &mut sink);
     let (asked, answer) = both(peer.answer(&events(RESPONSES)), ask).await;
     let (head, sent) = split(&asked);
     assert!(head.starts_with("post /v1/responses http/1.1"), "{head}");
@@ -168,7 +172,8 @@ async fn a_subscription_is_asked_in_pieces_under_our_own_name_and_answers_withou
         format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{RESPONSES}", RESPONSES.len());
     let client = Client::new().unwrap();
     let mut sink = |_| ();
-    let ask = client.call(&endpoint, &given, Mode::Whole, &mut sink);
+    let leave = Leave::free();
+    let ask = client.call(&endpoint, &given, Mode::Whole, &leave, &mut sink);
     let (asked, answer) = both(peer.answer(&bytes), ask).await;
     let (head, sent) = split(&asked);
     assert!(
@@ -196,8 +201,9 @@ async fn responses_that_fail_have_their_class() {
         let bytes = events(&format!("data: {text}\n\n"));
         let client = Client::new().unwrap();
         let mut sink = |_| ();
-        let ask = client.call(&endpoint, &given, Mode::Stream, &mut sink);
+        let leave = Leave::free();
+        let ask = client.call(&endpoint, &given, Mode::Stream, &leave, &mut sink);
         let (_, answer) = both(peer.answer(&bytes), ask).await;
-        assert_eq!(answer.unwrap_err().class, class, "{text}");
+        assert_eq!(failed(answer.unwrap_err()).class, class, "{text}");
     }
 }

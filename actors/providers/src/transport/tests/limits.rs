@@ -5,6 +5,7 @@ use crate::class::{Charge, Class};
 use crate::endpoint::Endpoint;
 use crate::family::Mode;
 use crate::transport::Client;
+use events::leave::Leave;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Notify;
@@ -114,10 +115,10 @@ async fn a_dropped_call_drops_its_connection() {
     };
     let ask = async {
         let client = Client::new().unwrap();
-        let asked = request();
+        let (asked, leave) = (request(), Leave::free());
         let mut sink = |_| seen.notify_one();
         tokio::select! {
-            outcome = client.call(&endpoint, &asked, Mode::Stream, &mut sink) => panic!("{outcome:?}"),
+            outcome = client.call(&endpoint, &asked, Mode::Stream, &leave, &mut sink) => panic!("{outcome:?}"),
             () = seen.notified() => {}
         }
     };

@@ -1,12 +1,13 @@
 //! A peer that does exactly what a test says and nothing more, and the client's side of a call.
 
-use super::super::Client;
+use super::super::{Client, Unanswered};
 use crate::class::Failure;
 use crate::delta::{Answer, Delta};
 use crate::endpoint::{Endpoint, Quirks};
 use crate::family::{Family, Mode};
 use crate::secret::Secret;
 use events::json::Json;
+use events::leave::Leave;
 use events::message::{Message, Role};
 use events::prompt::{Catalogue, Params, Request};
 use events::quantity::Tokens;
@@ -111,9 +112,17 @@ pub(super) async fn call(endpoint: &Endpoint, mode: Mode) -> Outcome {
     let mut deltas = Vec::new();
     let outcome = Client::new()
         .unwrap()
-        .call(endpoint, &request(), mode, &mut |delta| deltas.push(delta))
+        .call(endpoint, &request(), mode, &Leave::free(), &mut |delta| deltas.push(delta))
         .await;
-    (outcome, deltas)
+    (outcome.map_err(failed), deltas)
+}
+
+/// How a call failed that may always leave.
+pub(super) fn failed(unanswered: Unanswered) -> Failure {
+    match unanswered {
+        Unanswered::Failed(failure) => failure,
+        Unanswered::NotSent(why) => panic!("it may always leave: {why}"),
+    }
 }
 
 /// Runs the peer and the client side by side.

@@ -1,0 +1,47 @@
+//! Model calls that never left: certain, free, and asked again. No budget, no try and no candidate is used up by one;
+//! only its pace slows, so that a node that can send nothing does not fill its journal with intents.
+
+use super::step::{self, CallNo, OpenCall};
+use super::{Event, State};
+use crate::leave::NotSent;
+use crate::model_call;
+use crate::quantity::Instant;
+use serde::{Deserialize, Serialize};
+
+/// The model was not asked: the call came too late to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelNotSent {
+    /// Which wire call.
+    pub call: CallNo,
+    /// Why not.
+    pub why: NotSent,
+}
+
+/// Calls that were not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Unsent {
+    /// Of the whole run; they count against no budget.
+    pub in_all: u32,
+    /// Since the last one that was sent.
+    pub in_a_row: u32,
+}
+
+/// It never left, so it was no try: the same candidate is asked again under a new number, without cost.
+pub(super) fn not_sent(state: &State, open: &OpenCall, why: NotSent, now: Instant) -> Vec<Event> {
+    let Some(spec) = &state.spec else { return vec![] };
+    let (limits, before) = (&spec.limits.recovery, state.unsent.in_a_row);
+    let not_before = model_call::again(before, limits, step::jitter(spec, open), now);
+    let event = Event::ModelNotSent(ModelNotSent { call: open.asked.call, why });
+    step::and_then(state, vec![event], |after| {
+        let candidate = usize::try_from(open.asked.candidate).unwrap_or(usize::MAX);
+        step::ask(after, candidate, not_before)
+    })
+}
+
+pub(super) fn on_not_sent(state: &mut State, event: &ModelNotSent) -> Option<()> {
+    let row = state.unsent.in_a_row;
+    step::take_open(state, event.call)?;
+    state.unsent.in_all = state.unsent.in_all.checked_add(1)?;
+    state.unsent.in_a_row = row.saturating_add(1);
+    Some(())
+}
