@@ -1,13 +1,14 @@
 //! Programs outside: they hear every event of every run, in order, whoever dies, and can fill what they missed.
 
 use async_nats::{Client, Subscriber};
+use events::id::RunId;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tests::fleet::{Cluster, chat, said};
-use tests::process::{ADMIN_KEY, PATIENCE};
+use tests::process::{ADMIN_KEY, PATIENCE, wait_for};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
@@ -86,6 +87,75 @@ async fn every_event_of_every_run_is_heard_in_order_across_a_take_over() {
     }
     let receipt = heard.0[&run].iter().find(|event| event["name"] == "tool_receipt").unwrap();
     assert_eq!(receipt["data"]["content"]["hash"].as_str().map(str::len), Some(64));
+}
+
+/// How far a shard has been told, as its mark says.
+async fn mark(client: &Client, shard: &str) -> Option<u64> {
+    let context = async_nats::jetstream::new(client.clone());
+    let stream = context.get_stream("META_piton").await.unwrap();
+    let subject = format!("meta.piton.told-{shard}");
+    let message = stream.get_last_raw_message_by_subject(&subject).await.ok()?;
+    Some(std::str::from_utf8(&message.payload).unwrap().parse().unwrap())
+}
+
+/// The events of a run that are heard until another run has finished.
+async fn told_again(run: &str, told: &mut Subscriber, other: &str) -> Vec<u64> {
+    let mut versions = vec![];
+    loop {
+        let message = timeout(PATIENCE, told.next()).await.expect("an event in time").unwrap();
+        let event: Value = serde_json::from_slice(&message.payload).unwrap();
+        if event["id"] == run {
+            versions.push(event["version"].as_u64().unwrap());
+        }
+        if event["id"] == other && event["name"] == "finished" {
+            return versions;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_new_life_tells_from_the_mark_on_and_neither_more_nor_less() {
+    let mut cluster = Cluster::of(1).await;
+    let (client, mut told) = listen(&cluster).await;
+    let run = cluster.run_of_first("hello").await;
+    let mut heard = Heard::default();
+    while !heard.has(&run, "finished") {
+        heard.next(&mut told).await;
+    }
+    let events = &heard.0[&run];
+    let last = events.last().unwrap()["position"].as_str().unwrap();
+    let (shard, sequence) = last.split_once('.').unwrap();
+    let sequence: u64 = sequence.parse().unwrap();
+    wait_for("the mark has moved", || async {
+        mark(&client, shard).await.filter(|mark| *mark >= sequence)
+    })
+    .await;
+    cluster.restart(0).await;
+    let other = in_shard_of(&cluster, &run).await;
+    assert_eq!(told_again(&run, &mut told, &other).await, [] as [u64; 0], "it was told before");
+    // A life that died before its mark moved: what it may not have told is told.
+    cluster.nodes[0].kill();
+    let context = async_nats::jetstream::new(client.clone());
+    let subject = format!("meta.piton.told-{shard}");
+    context.publish(subject, "0".into()).await.unwrap().await.unwrap();
+    cluster.restart(0).await;
+    let other = in_shard_of(&cluster, &run).await;
+    let all: Vec<u64> = events.iter().map(|event| event["version"].as_u64().unwrap()).collect();
+    assert_eq!(told_again(&run, &mut told, &other).await, all);
+}
+
+/// A run in the same shard as another one: its events come after.
+async fn in_shard_of(cluster: &Cluster, run: &str) -> String {
+    let shard = |run: &str| {
+        let id: RunId = run.parse().unwrap();
+        id.place().partition.number() % 8
+    };
+    loop {
+        let other = cluster.run_of_first("hello").await;
+        if shard(&other) == shard(run) {
+            return other;
+        }
+    }
 }
 
 /// An example of `deploy/examples`, running.

@@ -17,7 +17,7 @@ pub const FORMAT: u32 = 1;
 pub const VERSION: &str = "Piton-Version";
 /// The version of the event that its stream has before it; 0 before the first.
 pub const PREVIOUS: &str = "Piton-Previous-Version";
-/// Where its commit stands in the order of its shard: `SHARD:SEQUENCE`.
+/// Where its commit stands in the order of its shard: `SHARD.SEQUENCE`.
 pub const POSITION: &str = "Piton-Position";
 
 /// An event of the journal, with what its readers need beside it.
