@@ -90,3 +90,51 @@ async fn a_route_that_leads_nowhere_is_refused_by_name_and_shown() {
         pair.front.post("/v1/runs", &json!({"input": "x", "role": "No Role"})).await;
     assert_eq!(status, 400, "{bad}");
 }
+
+#[tokio::test]
+async fn a_fallback_is_an_alarm_that_is_counted_once() {
+    let more = [
+        ("PITON_FALLBACK_PROVIDERS", "openai:demo"),
+        ("PITON_ROUTE_PLANNER", "vllm:any"),
+        ("PITON_LOG_FORMAT", "json"),
+    ];
+    let pair = Pair::start(&more).await;
+    let asked = json!({"input": "hello", "role": "planner", "enabled_tools": []});
+    let run = pair.front.start_run(&asked).await;
+    pair.front.ended(&run).await;
+    let seen = wait_for("the fallback is in the read model", async || {
+        let (_, seen) = pair.front.get("/v1/harness/providers").await;
+        (seen["fallback_total"] == 1).then_some(seen)
+    })
+    .await;
+    assert_eq!(seen["fallback_count"], 1);
+    let last = &seen["last_fallback"];
+    assert_eq!(
+        ["role", "primary", "fallback", "reason"].map(|name| last[name].as_str().unwrap()),
+        ["planner", "vllm:any", "openai:demo", "call_failed"]
+    );
+    assert_eq!(
+        (&seen["fallbacks"][0]["count"], &seen["fallbacks"][0]["role"]),
+        (&json!(1), &json!("planner"))
+    );
+    let metrics = pair.front.ask(reqwest::Method::GET, "/metrics").send().await.unwrap();
+    let metrics = metrics.text().await.unwrap();
+    let line = |name: &str| metrics.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    let fallback = line("piton_harness_provider_fallback_total{");
+    for label in [
+        r#"primary="vllm""#,
+        r#"fallback="openai""#,
+        r#"role="planner""#,
+        r#"reason="call_failed""#,
+    ] {
+        assert!(fallback.contains(label), "{label} in {fallback}");
+    }
+    assert!(fallback.ends_with(" 1"), "{fallback}");
+    assert!(
+        metrics.contains("piton_llm_tokens_total{") && metrics.contains("piton_llm_calls_total{")
+    );
+    let log = pair.front.log();
+    let alarm =
+        log.lines().find(|line| line.contains("harness_provider_fallback")).unwrap_or_default();
+    assert!(alarm.contains("WARN") && alarm.contains("transport"), "{alarm}");
+}

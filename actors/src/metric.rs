@@ -1,5 +1,7 @@
 //! Names of this crate's metrics, each with its unit. Kinds of streams and lanes are labels; ids never are.
 
+pub mod llm;
+
 use crate::cluster::lease::Why;
 use crate::order::{Lane, NoDecision};
 use events::record::StreamKind;
@@ -203,6 +205,7 @@ pub(crate) fn unsupported() {
 
 /// Tells the recorder what the names mean.
 pub fn describe() {
+    llm::describe();
     describe_counter!(HOST_FALLS, Unit::Count, "falls of hosts, by kind");
     describe_counter!(HOST_RESTARTS, Unit::Count, "hosts started again after a fall, by kind");
     describe_gauge!(HOSTS_LIVE, Unit::Count, "streams with a host, by kind");

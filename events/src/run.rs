@@ -4,6 +4,7 @@
 //! What a restart does with an open intent is [`Aggregate::awake`]; what happens next is [`Aggregate::pending`]: both
 //! of folded state alone, so that the way after a crash and the way without one are the same code.
 
+pub mod account;
 pub mod hold;
 pub mod ledger;
 pub mod life;
@@ -16,7 +17,7 @@ use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
 use crate::id::{RunId, SessionId};
 use crate::message::Body;
-use crate::model_call::Attempts;
+use crate::model_call::{Attempts, Class};
 use crate::quantity::Instant;
 use crate::record::{Entry, StreamKey, StreamKind};
 use crate::usage::{Total, Usage};
@@ -66,6 +67,8 @@ crate::events! {
         ClientAnswered(hold::ClientAnswered) = 221 / 1 "client_tools_answered";
         /// It will not.
         ClientGone(hold::ClientGone) = 222 / 1 "client_tools_gone";
+        /// Its cost has gone over a mark.
+        SpendCrossed(account::SpendCrossed) = 225 / 1 "spend_crossed";
         /// The end.
         Finished(life::Finished) = 230 / 1 "finished";
     }
@@ -93,6 +96,7 @@ impl Event {
             | Self::ClientAsked(_)
             | Self::ClientAnswered(_)
             | Self::ClientGone(_)
+            | Self::SpendCrossed(_)
             | Self::Finished(_) => None,
         }
     }
@@ -223,6 +227,12 @@ pub struct State {
     pub total: Total,
     /// The same by who served them: a candidate of the route, by its place.
     pub by_candidate: BTreeMap<u32, Total>,
+    /// How the primary failed in this step, if it did.
+    pub primary_failed: Option<Class>,
+    /// Answers so far.
+    pub answered: u32,
+    /// Its cost has gone over the mark of its limits.
+    pub spend_crossed: bool,
     /// What the newest answer used and cost.
     pub usage: Usage,
     /// Whose the newest answer is: a candidate of the route, by its place; see [`State::served`].
@@ -376,6 +386,7 @@ impl Aggregate for Run {
             Event::ToolNotSent(event) => ledger::on_not_sent(to, event),
             Event::ClientAsked(event) => hold::on_asked(to, event),
             Event::ClientAnswered(event) => hold::on_answered(to, event),
+            Event::SpendCrossed(event) => account::on_crossed(to, event),
             Event::ClientGone(event) => hold::on_gone(to, event),
             Event::Finished(event) => life::finished(to, event),
         };

@@ -19,7 +19,7 @@ use actors::host::Hosted;
 use actors::live::Live;
 use actors::node::Node;
 use actors::order::{Lane, NoDecision, Observed, Order};
-use actors::perform::run::AtWork;
+use actors::perform::run::{AtWork, Fallbacks};
 use actors::routing::Routing;
 use actors::served::Served;
 use events::id::{Generation, Partition, Place};
@@ -64,6 +64,8 @@ pub struct Parts {
     pub at_work: AtWork,
     /// Room for runs that a caller waits for.
     pub room: Arc<Semaphore>,
+    /// What was served by another model than the one that was meant to.
+    pub fallbacks: Arc<Fallbacks>,
     /// What is counted.
     pub metrics: Metrics,
     /// Turns true when the node stops accepting.

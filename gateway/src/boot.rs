@@ -268,7 +268,14 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let live = Arc::new(Live::default());
     let at_work = run::AtWork::default();
     let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
-    let world = World { found: &found, tools: &tools, live: &live, at_work: &at_work };
+    let fallbacks = Arc::new(run::Fallbacks::default());
+    let world = World {
+        found: &found,
+        tools: &tools,
+        live: &live,
+        at_work: &at_work,
+        fallbacks: &fallbacks,
+    };
     let tables = Box::pin(tables(&node, world, &opened.credentials, clustered.as_ref())).await?;
     let (projections, runner) = start_views(&config, &store).await?;
     let read = keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
@@ -297,6 +304,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         projections,
         at_work,
         room: Arc::new(Semaphore::new(config.limits.max_concurrent_runs)),
+        fallbacks,
         metrics,
         stopping: watch,
         served,
@@ -373,12 +381,13 @@ struct World<'a> {
     tools: &'a Arc<Registry>,
     live: &'a Arc<Live>,
     at_work: &'a run::AtWork,
+    fallbacks: &'a Arc<run::Fallbacks>,
 }
 
 /// Runs first, for sessions drive them; each then knows the other.
 async fn tables(
     node: &Node,
-    World { found, tools, live, at_work }: World<'_>,
+    World { found, tools, live, at_work, fallbacks }: World<'_>,
     credentials: &Arc<Credentials>,
     clustered: Option<&Clustered>,
 ) -> Result<Tables, BootError> {
@@ -393,6 +402,7 @@ async fn tables(
         live: Arc::clone(live),
         sessions: OnceLock::new(),
         at_work: at_work.clone(),
+        fallbacks: Arc::clone(fallbacks),
         calls: Room::for_calls(run::MODEL_CALLS_MAX),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),

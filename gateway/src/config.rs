@@ -28,7 +28,7 @@ pub use show::Shown;
 use actors::routing::Table;
 use axum::http::HeaderName;
 use events::model_call;
-use events::quantity::Millis;
+use events::quantity::{MicroUsd, Millis};
 use file::Choice;
 use merge::{Given, Reader};
 use providers::Family;
@@ -143,6 +143,8 @@ pub struct Config {
     pub model_routes_path: Option<PathBuf>,
     /// Bounds of what is accepted.
     pub limits: Limits,
+    /// The cost of one run beyond which it is said so; `None` for never.
+    pub run_spend_alert: Option<MicroUsd>,
     /// Bounds of asking a provider again.
     pub retry: Retry,
     /// By id: every one that this build knows.
@@ -360,6 +362,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let behind_proxy = reader.take_or("behind_proxy", "false", rule::switch);
     let credentials_path = reader.take("credentials_path", rule::folder(home));
     let dead_on_403 = reader.take_or("dead_on_403", "false", rule::switch);
+    let run_spend_alert = reader.take_or("run_spend_alert_usd", "5", rule::dollars);
     let nats = nats::read(reader);
     let providers = providers(reader, known);
     let (routes, model_routes_path) = routes::read(reader, known, home);
@@ -385,6 +388,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
             retry_cap: retry_cap?,
             retry_wait_max: retry_wait_max?,
         },
+        run_spend_alert: run_spend_alert?,
         providers,
         nats,
         log: Log { format: format?, level: level? },

@@ -251,6 +251,15 @@ impl Handle {
         self.readers.read(move |connection| usage::of_run(connection, run, by)).await
     }
 
+    /// Who was served by another model than the one that was meant to, the newest first, at most 200.
+    ///
+    /// # Errors
+    ///
+    /// When the views can not be read.
+    pub async fn fallbacks(&self) -> Result<Vec<usage::Fallback>, ReadError> {
+        self.readers.read(usage::fallbacks).await
+    }
+
     /// Sums of the calls that were settled in the last hours.
     ///
     /// # Errors

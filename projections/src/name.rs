@@ -65,7 +65,9 @@ impl Name {
     pub(crate) const fn tables(self) -> &'static [&'static str] {
         match self {
             Self::Runs => &["runs"],
-            Self::Usage => &["usage_open", "usage_runs", "usage_days", "usage_minutes"],
+            Self::Usage => {
+                &["usage_open", "usage_runs", "usage_days", "usage_minutes", "usage_fallbacks"]
+            }
             Self::Sessions => &["sessions"],
             Self::Keys => &["keys"],
         }

@@ -233,6 +233,7 @@ fn apply(kept: &mut Kept, event: &Event, when: When) -> Option<()> {
         Event::ToolRefused(_)
         | Event::ToolReceipt(_)
         | Event::ToolRetried(_)
+        | Event::SpendCrossed(_)
         | Event::ToolNotSent(_) => {}
         Event::ClientAsked(asked) => row.phase = Phase::WaitingForClient { until: asked.until },
         Event::ClientAnswered(_) | Event::ClientGone(_) => row.phase = Phase::Running,

@@ -5,7 +5,7 @@
 
 mod rows;
 
-pub(crate) use rows::{fold, of_run, summary, total};
+pub(crate) use rows::{fallbacks, fold, of_run, summary, total};
 
 use crate::Reach;
 use crate::calls::{Calls, Served, Settled};
@@ -18,7 +18,7 @@ use events::usage::Total;
 use std::fmt;
 
 /// The number of this fold: raised by every change of what it makes of a fact.
-pub const CODE: u32 = 2;
+pub const CODE: u32 = 3;
 /// The longest trailing window, in hours (a year and a day).
 pub const WINDOW_HOURS_MAX: u32 = 366 * 24;
 
@@ -136,6 +136,23 @@ pub struct Summary {
     pub at: Reach,
 }
 
+/// How often a role was served by another provider than the one that was meant to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fallback {
+    /// Who was meant to serve: provider and model.
+    pub primary: Served,
+    /// Who served.
+    pub fallback: Served,
+    /// What it was asked for.
+    pub role: String,
+    /// `call_failed`, `model_mismatch` or `capability_unsupported`.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+    /// The newest time.
+    pub last: Instant,
+}
+
 /// A run that has not ended: whom its next settled call belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Open {
@@ -151,6 +168,8 @@ struct Open {
 struct Step {
     open: Option<Open>,
     settled: Option<(Served, Settled)>,
+    /// Who was meant to serve an answer that somebody else gave, and why.
+    instead_of: Option<(Served, &'static str)>,
 }
 
 /// One fact more. Total over the facts of a run.
@@ -163,11 +182,13 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
             let (role, phase) = (spec.role.to_string(), spec.phase.clone());
             let (project, caller) = (spec.project.clone(), spec.caller);
             let open = Open { project, caller, role, phase, calls: Calls::new(spec) };
-            return Ok(Step { open: Some(open), settled: None });
+            return Ok(Step { open: Some(open), settled: None, instead_of: None });
         }
         (Some(open), _) => open,
         (None, _) => return Err(illegal()),
     };
+    let meant = matches!(event, Event::ModelAnswered(_)).then(|| open.calls.instead_of());
+    let instead_of = meant.flatten();
     let settled = match event {
         Event::Queued(_) => return Err(illegal()),
         Event::ModelAsked(asked) => {
@@ -181,7 +202,7 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
             open.calls.not_sent(unsent).ok_or_else(illegal)?;
             None
         }
-        Event::Finished(_) => return Ok(Step { open: None, settled: None }),
+        Event::Finished(_) => return Ok(Step { open: None, settled: None, instead_of: None }),
         Event::Started(_)
         | Event::ModelDelayed(_)
         | Event::ToolAsked(_)
@@ -192,9 +213,10 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         | Event::ToolNotSent(_)
         | Event::ClientAsked(_)
         | Event::ClientAnswered(_)
-        | Event::ClientGone(_) => None,
+        | Event::ClientGone(_)
+        | Event::SpendCrossed(_) => None,
     };
-    Ok(Step { open: Some(open), settled })
+    Ok(Step { open: Some(open), settled, instead_of })
 }
 
 #[cfg(test)]

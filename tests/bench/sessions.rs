@@ -109,6 +109,7 @@ async fn runs(node: &Node) -> Arc<Table<Run>> {
         live: Arc::new(Live::default()),
         sessions: OnceLock::new(),
         calls: Room::for_calls(1),
+        fallbacks: Arc::default(),
         at_work: run::AtWork::default(),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),

@@ -20,7 +20,8 @@ fn named(text: &str) -> BTreeSet<&str> {
 
 fn faults(tree: &Tree) -> Vec<String> {
     let (alerts, tried, pages) = (tree.text(ALERTS), tree.text(TRIED), tree.text(PAGES));
-    let metrics = tree.files.iter().filter(|(path, _)| path.ends_with("/metric.rs"));
+    let is_of_metrics = |path: &str| path.ends_with("/metric.rs") || path.contains("/metric/");
+    let metrics = tree.files.iter().filter(|(path, _)| is_of_metrics(path));
     let known: BTreeSet<&str> = metrics.flat_map(|(_, text)| named(text)).collect();
     let mut faults: Vec<String> = Vec::new();
     for (path, text) in [(ALERTS, alerts), (TRIED, tried), (PAGES, pages)] {

@@ -232,7 +232,10 @@ impl<A: Hosted> Host<A> {
             }
             // Of the first try where one was not answered: it may be the one that landed.
             memory.intended = sent;
+            let before = Arc::clone(&memory.state);
             self.believe(memory, state, stands, &append.commit.causes);
+            A::noted(self.table.world(), &self.id, &before, &memory.state);
+            drop(before);
             self.publish_belief(memory);
             return Ok(Landing::Stands);
         }

@@ -1,6 +1,9 @@
 //! A run asks models and runs tools. What comes back is a command; what to do about it is for the rules.
 
+mod account;
 mod whom;
+
+pub use account::{Fallbacks, Fallen};
 
 use super::room::Room;
 use crate::clock::Clock;
@@ -19,7 +22,7 @@ use events::quantity::Millis;
 use events::run::ledger::{self, Ask, ToolOutcome, Verdict};
 use events::run::spec::{Delivery, Plane, ReplayClass, Spec};
 use events::run::step::{self, Charge, Failure, Settled, Stop};
-use events::run::{AskModel, Command, Effect, EffectId, Run, RunTool};
+use events::run::{self, AskModel, Command, Effect, EffectId, Run, RunTool};
 use events::session::Session;
 use providers::{Client, Endpoint, Mode, Unanswered};
 use std::{
@@ -87,6 +90,8 @@ pub struct World {
     pub sessions: OnceLock<Weak<Table<Session>>>,
     /// How much is at work.
     pub at_work: AtWork,
+    /// What was served by another model than the one that was meant to.
+    pub fallbacks: Arc<Fallbacks>,
     /// Room for model calls in flight; see [`MODEL_CALLS_MAX`].
     pub calls: Room,
     /// What time it is.
@@ -122,6 +127,10 @@ impl Hosted for Run {
             ReplayClass::ReadOnly | ReplayClass::Idempotent => None,
             ReplayClass::Effectful => Some(entry.timeout()),
         }
+    }
+
+    fn noted(world: &World, run: &RunId, before: &run::State, after: &run::State) {
+        account::tell(&world.fallbacks, *run, (before, after), world.clock.now());
     }
 
     async fn perform(

@@ -186,6 +186,7 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         | Event::ToolRefused(_)
         | Event::ClientAsked(_)
         | Event::ClientGone(_)
+        | Event::SpendCrossed(_)
         | Event::Finished(_) => vec![Command::Due, Command::ClientGone, Command::Stop],
     }
 }

@@ -99,6 +99,8 @@ pub struct Limits {
     pub client_wait: Millis,
     /// The most that all calls together may cost, reservations included.
     pub cost_max: Option<MicroUsd>,
+    /// The cost beyond which it is said once that it costs much; it goes on.
+    pub spend_alert: Option<MicroUsd>,
     /// The most model calls, repeated ones included.
     pub model_calls_max: Option<u32>,
     /// Bounds of recovery.
@@ -112,6 +114,7 @@ impl Default for Limits {
             calls_per_step_max: 64,
             client_wait: Millis(600_000),
             cost_max: None,
+            spend_alert: None,
             model_calls_max: None,
             recovery: model_call::Limits::default(),
         }

@@ -3,6 +3,7 @@
 //! The intent with its reservation is committed before a byte leaves. A lost outcome is `unknown`, keeps its
 //! reservation and is asked again under a new number; an answered call is never asked again.
 
+use super::account::{self, count};
 use super::life::{self, MessageRef, Outcome, Reason};
 use super::spec::{Candidate, Plane, Spec};
 use super::{Event, Refusal, State, hold, ledger, unsent};
@@ -12,7 +13,7 @@ use crate::model_call::{self, Action, Attempts, Class};
 use crate::prompt::{request_hash, tokens_upper};
 use crate::quantity::{Instant, MicroUsd, Millis, Tokens};
 use crate::record::Hash;
-use crate::usage::{Billing, Total, Usage};
+use crate::usage::{Billing, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Numbers the wire calls of a run, from 0.
@@ -295,7 +296,9 @@ fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Ve
         served_model: answer.served_model.clone(),
         request_id: answer.request_id.clone(),
     });
-    and_then(state, vec![event], |after| {
+    let spent = |after: &State| account::crossed(after).into_iter().collect();
+    let events = and_then(state, vec![event], spent);
+    and_then(state, events, |after| {
         if answer.asks.is_empty() {
             let reason = match answer.stop {
                 Stop::End | Stop::ToolCalls => Reason::Answered,
@@ -414,13 +417,6 @@ pub(super) fn candidate<'a>(state: &'a State, open: &OpenCall) -> Option<&'a Can
     state.spec.as_ref()?.route.get(usize::try_from(open.asked.candidate).ok()?)
 }
 
-/// Counts a settled call, in the sum of all and in that of who was asked.
-fn count(state: &mut State, open: &OpenCall, add: impl Fn(&mut Total, Billing)) {
-    let billing = candidate(state, open).map(|who| who.billing).unwrap_or_default();
-    add(&mut state.total, billing);
-    add(state.by_candidate.entry(open.asked.candidate).or_default(), billing);
-}
-
 pub(super) fn on_asked(state: &mut State, event: &ModelAsked) -> Option<()> {
     let running = matches!(state.life, life::Life::Running);
     let busy = state.model.is_some()
@@ -435,6 +431,7 @@ pub(super) fn on_asked(state: &mut State, event: &ModelAsked) -> Option<()> {
     state.tools.clear();
     if state.between_steps {
         state.attempts = Attempts::default();
+        state.primary_failed = None;
         state.step += 1;
         state.between_steps = false;
     }
@@ -458,6 +455,7 @@ pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()
     });
     state.usage = event.usage;
     state.served = Some(open.asked.candidate);
+    state.answered = state.answered.checked_add(1)?;
     state.transcript.push(event.body.clone());
     state.stop = Some(event.stop);
     state.between_steps = true;
@@ -470,6 +468,9 @@ pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
         Charge::Nothing => total.refused(),
         Charge::Reserved => total.unknown(open.asked.reserved, billing),
     });
+    if open.asked.candidate == 0 {
+        state.primary_failed = Some(event.class);
+    }
     state.attempts = event.attempts;
     Some(())
 }

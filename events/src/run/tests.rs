@@ -414,6 +414,40 @@ fn laws(state: &State) {
     assert!(!stuck, "runs and waits for nothing: {state:?}");
 }
 
+/// An answer costs 20 here: the first stays below the mark, the second goes over it, and the third says nothing more.
+#[test]
+fn a_cost_beyond_its_mark_is_said_once() {
+    let mut spec = Spec::clone(&spec(Plane::Run));
+    spec.limits = Limits { spend_alert: Some(MicroUsd(30)), ..Limits::default() };
+    let open = Command::Open { spec: Arc::new(spec), session: None, grant: None };
+    let tool = || vec![ask("a", Verdict::Server(ReplayClass::ReadOnly))];
+    let mut given = vec![open];
+    for (call, said) in [(0, false), (1, true), (2, false)] {
+        let events = Run::decide(&after(&given), &answered(call, tool()), NOW).unwrap();
+        let names: Vec<_> = events.iter().map(Event::name).collect();
+        assert_eq!(names.contains(&"spend_crossed"), said, "{call}: {names:?}");
+        given.extend([answered(call, tool()), receipt(call, 0)]);
+    }
+    let state = after(&given);
+    assert!(state.spend_crossed && state.answered == 3);
+    let total = state.by_candidate[&0];
+    assert_eq!((total.cost, total), (Some(MicroUsd(60)), state.total));
+}
+
+#[test]
+fn who_served_instead_of_whom_is_told_by_the_route_and_what_was_dropped() {
+    let mut spec = Spec::clone(&spec(Plane::Run));
+    let of = |spec: &Spec, place| {
+        spec.fallback(place).map(|one| (one.primary.1.to_owned(), one.by.model.clone(), one.reason))
+    };
+    assert_eq!(of(&spec, 0), None);
+    assert_eq!(of(&spec, 1), Some(("one".into(), "two".into(), "call_failed")));
+    assert_eq!(of(&spec, 2), None, "there is no such candidate");
+    let (provider, model) = ("anthropic".into(), "gpt-6".into());
+    spec.dropped = vec![spec::Dropped { provider, model, unfit: spec::Unfit::ModelMismatch }];
+    assert_eq!(of(&spec, 0), Some(("gpt-6".into(), "one".into(), "model_mismatch")));
+}
+
 fn samples() -> Vec<Event> {
     let asks = vec![
         ask("a", Verdict::Server(ReplayClass::Effectful)),
@@ -444,6 +478,8 @@ fn samples() -> Vec<Event> {
     all.extend(Run::awake(&after(&[open(Plane::Run)])));
     all.push(Event::Finished(finished));
     all.push(Event::ModelNotSent(unsent::ModelNotSent { call: CallNo(3), why: LATE }));
+    let (alert, spent) = (MicroUsd(30), MicroUsd(40));
+    all.push(Event::SpendCrossed(account::SpendCrossed { alert, spent }));
     let why = NotSent::LeaseOver;
     all.push(Event::ToolNotSent(ledger::ToolNotSent { call: ToolNo(2), why }));
     all

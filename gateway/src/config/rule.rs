@@ -1,7 +1,7 @@
 //! What a setting's value must be: text or TOML in, a type out, else the rule it broke.
 
 use super::{Format, Model};
-use events::quantity::Millis;
+use events::quantity::{MicroUsd, Millis};
 use providers::Family;
 use std::fmt;
 use std::net::SocketAddr;
@@ -160,6 +160,21 @@ pub(crate) fn millis(min: u64, max: u64) -> impl Fn(&Raw) -> Result<Millis, Brok
 /// A duration given in seconds.
 pub(crate) fn seconds(min: u64, max: u64) -> impl Fn(&Raw) -> Result<Millis, Broken> {
     move |raw| whole(raw, min, max, "seconds").map(|seconds| Millis(seconds.saturating_mul(1_000)))
+}
+
+/// An amount of US dollars, with at most six decimals; 0 is none.
+pub(crate) fn dollars(raw: &Raw) -> Result<Option<MicroUsd>, Broken> {
+    let digits = match raw {
+        Raw::Spoken(text) | Raw::Integer(text) | Raw::Text(text) => text.trim(),
+        Raw::Switch(_) | Raw::List(_) | Raw::EmptyTable | Raw::Other(_) => "",
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let micro = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(1_000_000));
+    let part = if part.len() <= 6 { format!("{part:0<6}").parse::<u64>().ok() } else { None };
+    match micro.zip(part).and_then(|(micro, part)| micro.checked_add(part)) {
+        Some(amount) => Ok(Some(MicroUsd(amount)).filter(|amount| amount.0 > 0)),
+        None => shown("give an amount of US dollars such as \"5\" or \"0.25\", or 0 for none"),
+    }
 }
 
 /// On or off.

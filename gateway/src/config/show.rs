@@ -73,6 +73,10 @@ fn scalars(config: &Config) -> Vec<(&'static str, String)> {
         ("limits.max_connections", limits.max_connections.to_string()),
         ("limits.drain_seconds", seconds(limits.drain)),
         ("limits.client_tool_wait_seconds", seconds(limits.client_tool_wait)),
+        (
+            "run_spend_alert_usd",
+            config.run_spend_alert.map_or_else(|| "0".to_owned(), |alert| alert.to_string()),
+        ),
         ("retry.api_max_retries", retry.api_max_retries.to_string()),
         ("retry.retry_base_ms", retry.retry_base.0.to_string()),
         ("retry.retry_cap_ms", retry.retry_cap.0.to_string()),

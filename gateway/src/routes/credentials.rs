@@ -238,7 +238,21 @@ pub async fn providers(State(app): State<App>) -> Json<Value> {
     });
     let rows: Vec<Value> = rows.collect();
     let lag = u64::try_from(follower.lag().as_millis()).unwrap_or(u64::MAX);
-    Json(json!({"object": "list", "count": rows.len(), "lag_ms": lag, "data": rows}))
+    let last = app.fallbacks.last().map(|last| {
+        json!({
+            "role": last.role, "primary": last.primary, "fallback": last.fallback, "reason": last.reason,
+            "at": wire::time::rfc3339(last.at),
+        })
+    });
+    // The read model is behind for moments and may be out; the node's own count is neither.
+    let known = app.projections.fallbacks().await.ok();
+    let total = known.as_ref().map(|all| all.iter().map(|one| one.count).sum::<u64>());
+    let fallbacks = known.unwrap_or_default().iter().map(wire::list::fallback).collect::<Value>();
+    Json(json!({
+        "object": "list", "count": rows.len(), "lag_ms": lag, "data": rows,
+        "last_fallback": last, "fallback_count": app.fallbacks.count(), "fallback_total": total,
+        "fallbacks": fallbacks,
+    }))
 }
 
 /// Seals every value of the vault under the newest cluster key.

@@ -139,6 +139,12 @@ impl App {
         if plane == Plane::Model {
             recovery.wait_max = recovery.wait_max.min(MODEL_PLANE_WAIT_MAX);
         }
-        Limits { client_wait: self.config.limits.client_tool_wait, recovery, ..Limits::default() }
+        let spend_alert = self.config.run_spend_alert;
+        Limits {
+            spend_alert,
+            client_wait: self.config.limits.client_tool_wait,
+            recovery,
+            ..Limits::default()
+        }
     }
 }

@@ -325,6 +325,10 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
         }
         run::Event::ClientAnswered(answered) => json!({"results": bodies.all(&answered.results)}),
         run::Event::ClientGone(gone) => json!({"calls": gone.calls}),
+        run::Event::SpendCrossed(crossed) => json!({
+            "alert_usd": usage::dollars(Some(crossed.alert)),
+            "spent_usd": usage::dollars(Some(crossed.spent)),
+        }),
         run::Event::Finished(end) => finished(end, bodies),
     }
 }

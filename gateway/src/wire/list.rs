@@ -4,8 +4,9 @@ use super::{fact, time::rfc3339, usage as sums};
 use events::model_call::Class;
 use events::quantity::Instant;
 use events::run::life::Outcome;
+use projections::calls::Served;
 use projections::runs::{Phase, Query, Standing};
-use projections::usage::{Key, Line, Summary, Totals};
+use projections::usage::{Fallback, Key, Line, Summary, Totals};
 use projections::{
     Mark, Status, keys as key_rows, runs as run_rows, sessions as session_rows, status,
 };
@@ -86,7 +87,7 @@ fn run(row: &run_rows::Row) -> Value {
         (Phase::Delayed { .. }, None) => "paused",
         (Phase::Running | Phase::Ended(_), None) => "running",
     };
-    let served = |one: &Option<projections::calls::Served>| {
+    let served = |one: &Option<Served>| {
         one.as_ref().map(|served| format!("{}:{}", served.provider, served.model))
     };
     json!({
@@ -176,6 +177,16 @@ fn lines(lines: &[Line]) -> Value {
         sum
     };
     lines.iter().map(line).collect()
+}
+
+/// Who was served by another model than the one that was meant to.
+#[must_use]
+pub fn fallback(one: &Fallback) -> Value {
+    let name = |served: &Served| format!("{}:{}", served.provider, served.model);
+    json!({
+        "primary": name(&one.primary), "fallback": name(&one.fallback), "role": one.role, "reason": one.reason,
+        "count": one.count, "last_at": rfc3339(one.last),
+    })
 }
 
 /// Totals of a trailing window.

@@ -35,6 +35,7 @@ pub const fn name(event: &Event) -> &'static str {
         Event::ClientAsked(_) => "client_tools.asked",
         Event::ClientAnswered(_) => "client_tools.answered",
         Event::ClientGone(_) => "client_tools.gone",
+        Event::SpendCrossed(_) => "run.spend_crossed",
         Event::Finished(end) => match end.outcome {
             Outcome::Completed => "run.completed",
             Outcome::Exhausted | Outcome::Errored => "run.failed",

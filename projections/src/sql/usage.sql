@@ -38,3 +38,15 @@ CREATE TABLE {t}usage_minutes (
     {totals},
     PRIMARY KEY (minute, provider, model, role, phase)
 ) STRICT, WITHOUT ROWID;
+-- Providers and models that were meant to serve, and who served instead.
+CREATE TABLE {t}usage_fallbacks (
+    primary_provider TEXT NOT NULL,
+    primary_model TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    role TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    PRIMARY KEY (primary_provider, primary_model, provider, model, role, reason)
+) STRICT, WITHOUT ROWID;

@@ -1,7 +1,8 @@
 //! How sums are kept and asked for.
 
 use super::{
-    By, DAY_MICROS, Day, Key, Line, MINUTE_MICROS, Open, Summary, Totals, WINDOW_HOURS_MAX, evolve,
+    By, DAY_MICROS, Day, Fallback, Key, Line, MINUTE_MICROS, Open, Summary, Totals,
+    WINDOW_HOURS_MAX, evolve,
 };
 use crate::Name;
 use crate::batch::Decoded;
@@ -85,6 +86,9 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
         {
             let mut total = Total::default();
             settled.count(&mut total);
+            if let Some((meant, reason)) = step.instead_of {
+                fell_back(tables, [&meant, &served], [&role, &text(reason)], commit.at)?;
+            }
             let (provider, model) = (text(served.provider), text(served.model));
             let (day, minute) = (Day::of(commit.at).0, commit.at.0.div_euclid(MINUTE_MICROS));
             let (day, minute) = (Value::Integer(day), Value::Integer(minute));
@@ -99,6 +103,40 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
     }
     keep(tables, run, now.as_ref())?;
     Ok(())
+}
+
+/// Commutative: a count, and the newest of the times.
+fn fell_back(
+    tables: Tables<'_>,
+    [primary, fallback]: [&Served; 2],
+    [role, reason]: [&Value; 2],
+    at: Instant,
+) -> rusqlite::Result<()> {
+    let upsert = "INSERT INTO {t}usage_fallbacks VALUES (?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO UPDATE \
+                  SET count = count + 1, last = MAX(last, excluded.last)";
+    let (Served { provider, model }, by) = (primary, fallback);
+    let row = params![provider, model, by.provider, by.model, role, reason, at.0];
+    tables.statement(upsert)?.execute(row)?;
+    Ok(())
+}
+
+/// Every pair with its role and reason, the newest first.
+pub(crate) fn fallbacks(connection: &Connection) -> rusqlite::Result<Vec<Fallback>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT * FROM usage_fallbacks ORDER BY last DESC, 1, 2, 3, 4, 5, 6 LIMIT {ROWS_MAX}"
+    ))?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let mut cells = Cells::of(row);
+        Ok(Fallback {
+            primary: Served { provider: cells.take()?, model: cells.take()? },
+            fallback: Served { provider: cells.take()?, model: cells.take()? },
+            role: cells.take()?,
+            reason: cells.take()?,
+            count: cells.unsigned()?,
+            last: Instant(cells.take()?),
+        })
+    };
+    statement.query_map([], read)?.collect()
 }
 
 fn key(by: By, cells: &mut Cells<'_>) -> rusqlite::Result<Key> {

@@ -1,0 +1,77 @@
+//! Names of what model calls of runs used and cost. Labels are a role, a provider, a model and a word; never an id, a
+//! run or a key.
+
+use events::quantity::MicroUsd;
+use metrics::{Unit, counter, describe_counter, gauge};
+
+/// Counter, tokens by `role`, `provider`, `model` and `kind`: `prompt` (all of the input), `completion`,
+/// `cached_input`, `cache_write` and `reasoning`, which are parts of the two.
+pub const TOKENS: &str = "piton_llm_tokens_total";
+/// Counter (a gauge to the recorder, for it has fractions), priced cost in US dollars by `role`, `provider`, `model`.
+pub const COST: &str = "piton_llm_cost_usd_total";
+/// Counter, model calls that were settled, by `role`, `provider`, `model` and whether their tokens are known.
+pub const CALLS: &str = "piton_llm_calls_total";
+/// Counter, runs whose priced cost went over the mark, by `role`.
+pub const SPEND_EXCEEDED: &str = "piton_llm_run_spend_exceeded_total";
+/// Counter, answers by another model than the one that was meant to serve, by `primary`, `fallback` (providers),
+/// `role` and `reason`.
+pub const FALLBACKS: &str = "piton_harness_provider_fallback_total";
+
+const ROLE: &str = "role";
+const PROVIDER: &str = "provider";
+const MODEL: &str = "model";
+const KIND: &str = "kind";
+const REPORTED: &str = "usage_reported";
+const PRIMARY: &str = "primary";
+const FALLBACK: &str = "fallback";
+const REASON: &str = "reason";
+
+pub(crate) fn called([role, provider, model]: [&str; 3], calls: u64, reported: bool) {
+    let reported = if reported { "true" } else { "false" };
+    let (role, provider, model) = (role.to_owned(), provider.to_owned(), model.to_owned());
+    counter!(CALLS, ROLE => role, PROVIDER => provider, MODEL => model, REPORTED => reported)
+        .increment(calls);
+}
+
+pub(crate) fn tokens([role, provider, model]: [&str; 3], kind: &'static str, count: u64) {
+    if count == 0 {
+        return;
+    }
+    let (role, provider, model) = (role.to_owned(), provider.to_owned(), model.to_owned());
+    counter!(TOKENS, ROLE => role, PROVIDER => provider, MODEL => model, KIND => kind)
+        .increment(count);
+}
+
+pub(crate) fn cost([role, provider, model]: [&str; 3], cost: MicroUsd) {
+    // The text of a decimal with six places: money never goes through binary fractions on its way here.
+    let Ok(dollars) = cost.to_string().parse::<f64>() else { return };
+    if cost.0 == 0 {
+        return;
+    }
+    let (role, provider, model) = (role.to_owned(), provider.to_owned(), model.to_owned());
+    gauge!(COST, ROLE => role, PROVIDER => provider, MODEL => model).increment(dollars);
+}
+
+pub(crate) fn spend_exceeded(role: &str) {
+    counter!(SPEND_EXCEEDED, ROLE => role.to_owned()).increment(1);
+}
+
+pub(crate) fn fell_back([primary, fallback, role, reason]: [&str; 4]) {
+    let (primary, fallback) = (primary.to_owned(), fallback.to_owned());
+    let (role, reason) = (role.to_owned(), reason.to_owned());
+    counter!(FALLBACKS, PRIMARY => primary, FALLBACK => fallback, ROLE => role, REASON => reason)
+        .increment(1);
+}
+
+/// Tells the recorder what the names mean.
+pub(super) fn describe() {
+    describe_counter!(
+        TOKENS,
+        Unit::Count,
+        "tokens of model calls, by role, provider, model and kind"
+    );
+    describe_counter!(CALLS, Unit::Count, "model calls settled, by role, provider, model");
+    metrics::describe_gauge!(COST, "priced cost of model calls in US dollars; it only grows");
+    describe_counter!(SPEND_EXCEEDED, Unit::Count, "runs whose cost went over the mark, by role");
+    describe_counter!(FALLBACKS, Unit::Count, "answers by another model than was meant to serve");
+}
