@@ -103,6 +103,50 @@ async fn a_server_that_hangs_for_seconds_costs_no_lease_and_no_turn() {
     assert_eq!(holds(&cluster.nodes[0]).await, before);
 }
 
+/// As with a disk that takes a quarter of a second for what takes others a millisecond: the server runs for a twelfth of
+/// the time, so each of its writes and answers waits, and it never hangs long enough to be taken for dead.
+#[tokio::test]
+async fn a_server_that_is_slow_costs_no_lease_and_no_turn() {
+    const STOPPED: Duration = Duration::from_millis(220);
+    const RUNNING: Duration = Duration::from_millis(20);
+    let cluster = Cluster::on_three(3).await;
+    let before = holds(&cluster.nodes[0]).await;
+    let crew = Crew::start(&cluster, WORKERS);
+    for leads in [true, false] {
+        let leader = cluster.nats.leader_of(LEASES).await.unwrap();
+        let slow = if leads { leader } else { (leader + 1) % 3 };
+        let since = Instant::now();
+        let slowed = async {
+            loop {
+                cluster.nats.pause(slow);
+                tokio::time::sleep(STOPPED).await;
+                cluster.nats.resume(slow);
+                tokio::time::sleep(RUNNING).await;
+            }
+        };
+        let works = async {
+            let took = all_go_on(&cluster, since, &format!("slow-{leads}")).await;
+            let mut more = 0;
+            while since.elapsed() < HANGS {
+                more += 1;
+                all_go_on(&cluster, since, &format!("slow-{leads}-{more}")).await;
+            }
+            println!(
+                "a server is slow (the leader: {leads}): {took:?} until a turn through each node"
+            );
+        };
+        tokio::select! {
+            () = slowed => {}
+            () = works => {}
+        }
+        cluster.nats.resume(slow);
+        cluster.nats.ready().await;
+    }
+    finish(&cluster, crew, "servers that are slow").await;
+    nothing_changed_hands(&cluster);
+    assert_eq!(holds(&cluster.nodes[0]).await, before);
+}
+
 #[tokio::test]
 async fn all_servers_restarted_lose_no_turn_and_their_nodes_go_on() {
     let mut cluster = Cluster::on_three(3).await;
