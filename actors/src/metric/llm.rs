@@ -26,8 +26,18 @@ const PRIMARY: &str = "primary";
 const FALLBACK: &str = "fallback";
 const REASON: &str = "reason";
 
-pub(crate) fn called([role, provider, model]: [&str; 3], calls: u64, reported: bool) {
-    let reported = if reported { "true" } else { "false" };
+/// Whether the tokens of a settled call are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    Known,
+    Unknown,
+}
+
+pub(crate) fn called([role, provider, model]: [&str; 3], calls: u64, tokens: Tokens) {
+    let reported = match tokens {
+        Tokens::Known => "true",
+        Tokens::Unknown => "false",
+    };
     let (role, provider, model) = (role.to_owned(), provider.to_owned(), model.to_owned());
     counter!(CALLS, ROLE => role, PROVIDER => provider, MODEL => model, REPORTED => reported)
         .increment(calls);

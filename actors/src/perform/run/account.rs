@@ -107,7 +107,8 @@ fn used(spec: &Spec, who: &Candidate, before: &Total, after: &Total) {
     let labels = [spec.role.as_str(), who.provider.as_str(), who.model.as_str()];
     let without = after.calls_without_usage > before.calls_without_usage;
     let counted = after.prompt > before.prompt || after.completion > before.completion;
-    llm::called(labels, after.calls.saturating_sub(before.calls), counted && !without);
+    let known = if counted && !without { llm::Tokens::Known } else { llm::Tokens::Unknown };
+    llm::called(labels, after.calls.saturating_sub(before.calls), known);
     let tokens = [
         ("prompt", after.prompt.0.saturating_sub(before.prompt.0)),
         ("completion", after.completion.0.saturating_sub(before.completion.0)),
