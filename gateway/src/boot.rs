@@ -268,14 +268,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let live = Arc::new(Live::default());
     let at_work = run::AtWork::default();
     let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
-    let fallbacks = Arc::new(run::Fallbacks::default());
-    let world = World {
-        found: &found,
-        tools: &tools,
-        live: &live,
-        at_work: &at_work,
-        fallbacks: &fallbacks,
-    };
+    let world = World { found: &found, tools: &tools, live: &live, at_work: &at_work };
     let tables = Box::pin(tables(&node, world, &opened.credentials, clustered.as_ref())).await?;
     let (projections, runner) = start_views(&config, &store).await?;
     let read = keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
@@ -304,7 +297,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         projections,
         at_work,
         room: Arc::new(Semaphore::new(config.limits.max_concurrent_runs)),
-        fallbacks,
+        fallbacks: tables.fallbacks,
         metrics,
         stopping: watch,
         served,
@@ -371,6 +364,7 @@ async fn start_demo(demo: Demonstration) -> Result<Option<String>, BootError> {
 }
 
 struct Tables {
+    fallbacks: Arc<run::Fallbacks>,
     bus: Bus<Directory>,
     directory: Arc<Directory>,
 }
@@ -381,18 +375,18 @@ struct World<'a> {
     tools: &'a Arc<Registry>,
     live: &'a Arc<Live>,
     at_work: &'a run::AtWork,
-    fallbacks: &'a Arc<run::Fallbacks>,
 }
 
 /// Runs first, for sessions drive them; each then knows the other.
 async fn tables(
     node: &Node,
-    World { found, tools, live, at_work, fallbacks }: World<'_>,
+    World { found, tools, live, at_work }: World<'_>,
     credentials: &Arc<Credentials>,
     clustered: Option<&Clustered>,
 ) -> Result<Tables, BootError> {
     // A node of a cluster serves nothing before it has a lease of it.
     let served = if clustered.is_some() { Served::NONE } else { Served::ALL };
+    let fallbacks = Arc::new(run::Fallbacks::default());
     let world = Arc::new(run::World {
         client: found.client.clone(),
         endpoints: found.endpoints.clone(),
@@ -402,7 +396,7 @@ async fn tables(
         live: Arc::clone(live),
         sessions: OnceLock::new(),
         at_work: at_work.clone(),
-        fallbacks: Arc::clone(fallbacks),
+        fallbacks: Arc::clone(&fallbacks),
         calls: Room::for_calls(run::MODEL_CALLS_MAX),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),
@@ -426,7 +420,7 @@ async fn tables(
             Bus::Nats(bus)
         }
     };
-    Ok(Tables { bus, directory })
+    Ok(Tables { fallbacks, bus, directory })
 }
 
 /// The bus to the other nodes; it answers for every kind of stream here.
