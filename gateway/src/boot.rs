@@ -57,7 +57,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::jetstream::ConnectError;
-use store::{Faults, OpenError, Store};
+use store::{Faults, OpenError, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tools::{Registry, RegistryError};
@@ -72,6 +72,9 @@ pub const NOTES: &str = "notes.txt";
 pub const FAULTS_ALLOWED: &str = "FAULTS-ALLOWED";
 /// How often what histograms gathered is folded.
 const UPKEEP: Millis = Millis(5_000);
+/// How long a start waits until the journal reads, and between two looks. As long as its opening waits for leaders.
+const JOURNAL_READS_WITHIN: Duration = Duration::from_secs(25);
+const JOURNAL_LOOK: Duration = Duration::from_millis(250);
 /// How often a drill reminds whoever reads the log that this node fails on purpose.
 const DRILL_REMINDER: Millis = Millis(60_000);
 
@@ -441,10 +444,23 @@ async fn between(
     Ok(bus)
 }
 
+/// Starts the read models. Servers that elect, or that are behind after a death, are waited for: to end would only be to
+/// start again.
 async fn start_views(config: &Config, store: &Store) -> Result<(views::Handle, Runner), BootError> {
     let path = config.data_dir.join(VIEWS);
-    let asked = views::Config { store: store.clone(), path: path.clone() };
-    views::start(asked).await.map_err(|source| BootError::Views { path, source })
+    let deadline = tokio::time::Instant::now() + JOURNAL_READS_WITHIN;
+    loop {
+        let asked = views::Config { store: store.clone(), path: path.clone() };
+        match views::start(asked).await {
+            Err(views::StartError::Store(StoreError::Outage(why)))
+                if tokio::time::Instant::now() < deadline =>
+            {
+                tracing::warn!(%why, "the journal does not read yet");
+                tokio::time::sleep(JOURNAL_LOOK).await;
+            }
+            started => return started.map_err(|source| BootError::Views { path, source }),
+        }
+    }
 }
 
 fn serve(app: &App, listener: TcpListener, stop: &mut Stop) {

@@ -16,6 +16,7 @@ mod found;
 mod index;
 mod link;
 mod message;
+mod opening;
 mod read;
 mod settings;
 pub mod settle;
@@ -26,7 +27,7 @@ mod verify;
 
 use crate::slot::Candidate;
 use crate::verify::Report;
-use crate::{Appended, Blob, Due, FollowError, Outage, Snapshot, Stats, StoreError, metric};
+use crate::{Appended, Blob, Due, FollowError, Outage, Snapshot, Stats, StoreError};
 use api::persist;
 pub(crate) use api::{Ask, context, leader, publish, unavailable};
 pub use error::{ConnectError, SERVER_NEEDED, Unsafe};
@@ -38,11 +39,12 @@ use futures_util::future::try_join_all;
 use link::Link;
 pub use link::client;
 pub use settings::{Connect, Credentials, LazySync, OUTAGE_MAX, SHARD_BYTES_MAX, SHARDS, Servers};
-use settings::{IN_FLIGHT_MAX, PROOF_EVERY, READ_MAX, TAILS_MAX, WAIT_MAX};
+use settings::{IN_FLIGHT_MAX, READ_MAX, TAILS_MAX, WAIT_MAX};
 use shard::ShardView;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
+use sync::Keeper;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use verify::WakeOf;
@@ -109,7 +111,7 @@ struct Shared {
     sync: watch::Sender<Sync>,
     lazy_sync: LazySync,
     monitors: Vec<String>,
-    keepers: Vec<String>,
+    keepers: Vec<Keeper>,
 }
 
 impl JetStream {
@@ -118,19 +120,8 @@ impl JetStream {
     pub(crate) async fn open(connect: &Connect) -> Result<Self, ConnectError> {
         let link = Arc::new(Link::open(connect.servers.clone()).await?);
         let client = link.life().client;
-        let info = client.server_info();
-        sync::new_enough(&info.server_name, &info.version)?;
-        // Before anything is made on servers that are not fit.
-        let early = sync::prove(&connect.monitors, &[]).await;
-        allowed(early, connect.lazy_sync)?;
-        let found = found::found(&client, connect).await?;
-        let mut keepers = found.keepers;
-        if keepers.is_empty() {
-            keepers.push(info.server_name);
-        }
-        let proof = sync::prove(&connect.monitors, &keepers).await;
-        let sync = allowed(proof, connect.lazy_sync)?;
-        tell(&sync);
+        let (found, sync) = opening::find(&client, connect).await?;
+        opening::tell(&sync);
         let namespace = connect.namespace.clone();
         let view = |k: u16| {
             Arc::new(ShardView::new(Shard(k), namespace.shard_stream(k, Generation::FIRST)))
@@ -152,13 +143,13 @@ impl JetStream {
             sync: watch::Sender::new(sync),
             lazy_sync: connect.lazy_sync,
             monitors: connect.monitors.clone(),
-            keepers,
+            keepers: found.keepers,
         });
         let follow = |view: &Arc<ShardView>| {
             tokio::spawn(Arc::clone(view).follow(Arc::clone(&link), namespace.clone()))
         };
         let mut tasks: Vec<JoinHandle<()>> = shared.shards.iter().map(follow).collect();
-        tasks.push(tokio::spawn(prove_again(Arc::clone(&shared))));
+        tasks.push(tokio::spawn(opening::prove_again(Arc::clone(&shared))));
         Ok(Self(Arc::new(Owned { shared, tasks })))
     }
 
@@ -330,52 +321,7 @@ impl JetStream {
     }
 }
 
-/// What a proof means for opening.
-fn allowed(proof: Result<(), ConnectError>, lazy: LazySync) -> Result<Sync, ConnectError> {
-    match (proof, lazy) {
-        (Ok(()), _) => Ok(Sync::Proved),
-        (Err(ConnectError::Unsafe(why)), LazySync::Allow) => Ok(Sync::Lazy(why.to_string())),
-        (Err(error), _) => Err(error),
-    }
-}
-
-fn tell(sync: &Sync) {
-    let proved = if *sync == Sync::Proved { 1.0 } else { 0.0 };
-    metrics::gauge!(metric::SYNC_PROVED).set(proved);
-}
-
-/// Takes the proof again and again: a server may be restarted with other settings.
-async fn prove_again(shared: Arc<Shared>) {
-    loop {
-        tokio::time::sleep(PROOF_EVERY).await;
-        let sync = match sync::prove(&shared.monitors, &shared.keepers).await {
-            Ok(()) => Sync::Proved,
-            Err(ConnectError::Unsafe(why @ Unsafe::Silent { .. })) => Sync::Silent(why.to_string()),
-            Err(error) => Sync::Lazy(error.to_string()),
-        };
-        shared.sync.send_if_modified(|before| {
-            // What was lazy and does not answer is lazy still.
-            let stays = matches!((&*before, &sync), (Sync::Lazy(_), Sync::Silent(_)));
-            let changes = !stays && *before != sync;
-            if changes {
-                tracing::warn!(?sync, "the proof of syncing has changed");
-                tell(&sync);
-                *before = sync;
-            }
-            changes
-        });
-    }
-}
-
 impl Shared {
-    /// While a server is known to acknowledge too early, nothing is appended unless that is allowed.
-    fn lazy_outage(&self) -> Option<Outage> {
-        match (&*self.sync.borrow(), self.lazy_sync) {
-            (Sync::Lazy(why), LazySync::Refuse) => Some(Outage::Unavailable(why.clone())),
-            (Sync::Proved | Sync::Silent(_) | Sync::Lazy(_), _) => None,
-        }
-    }
-
     fn shard(&self, shard: Shard) -> Option<&Arc<ShardView>> {
         self.shards.iter().find(|view| view.shard == shard)
     }

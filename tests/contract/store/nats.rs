@@ -1,6 +1,7 @@
 //! The suite on real NATS servers, and what only a journal there has. One process of servers for all behaviours, a
 //! namespace for each.
 
+mod down;
 mod slot;
 
 use super::{Home, all_behaviours, own_all};

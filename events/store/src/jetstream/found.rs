@@ -5,9 +5,10 @@
 //! it just now, and making it would turn either into an empty journal.
 
 use super::api::{Ask, Tries, context, leader, not_found, publish, unavailable};
-use super::error::ConnectError;
-use super::settings::{CONSUMERS_MAX, Connect, DUPLICATES_WINDOW, OPEN_MAX, SHARDS};
+use super::error::{ConnectError, Unsafe};
+use super::settings::{CONSUMERS_MAX, Connect, DUPLICATES_WINDOW, HEARD_WITHIN, OPEN_MAX, SHARDS};
 use super::settle::Heard;
+use super::sync::Keeper;
 use crate::Outage;
 use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
@@ -17,6 +18,7 @@ use events::record::JournalId;
 use events::subject::{Meta, Namespace, Subject};
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The form of the record.
@@ -47,8 +49,8 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) journal: JournalId,
-    /// Names of the servers that keep a part of it; none says so on a single server.
-    pub(super) keepers: Vec<String>,
+    /// The servers that keep a part of it; none says so on a single server.
+    pub(super) keepers: Vec<Keeper>,
 }
 
 /// The stream of a shard's commits.
@@ -111,14 +113,22 @@ fn meta_config(namespace: &Namespace, replicas: usize) -> Config {
     }
 }
 
-/// Finds the journal, or makes it.
-pub(super) async fn found(client: &Client, connect: &Connect) -> Result<Found, ConnectError> {
+/// Finds the journal, or makes it, unless something is missing for that.
+pub(super) async fn found(
+    client: &Client,
+    connect: &Connect,
+    missing: Option<&Unsafe>,
+) -> Result<Found, ConnectError> {
     let namespace = &connect.namespace;
     ensure(client, meta_config(namespace, connect.replicas)).await?;
     let mut tries = Tries::within(OPEN_MAX);
     loop {
-        let why = match record(client, namespace).await? {
-            None => {
+        let why = match (record(client, namespace).await?, missing) {
+            (Some((record, _)), _) if record.state == State::Ready => {
+                return ready(client, connect, &record).await;
+            }
+            (_, Some(missing)) => return Err(ConnectError::Unsafe(missing.clone())),
+            (None, None) => {
                 no_orphans(client, namespace).await?;
                 let fresh = Record {
                     format: FORMAT,
@@ -129,7 +139,7 @@ pub(super) async fn found(client: &Client, connect: &Connect) -> Result<Found, C
                 };
                 write(client, namespace, &fresh, 0).await?
             }
-            Some((record, sequence)) if record.state == State::Founding => {
+            (Some((record, sequence)), None) => {
                 let replicas = record.replicas;
                 let shards = (0..SHARDS).map(|shard| shard_config(connect, shard, replicas));
                 let all = shards.chain(beside_configs(namespace, replicas));
@@ -137,7 +147,6 @@ pub(super) async fn found(client: &Client, connect: &Connect) -> Result<Found, C
                 let ready = Record { state: State::Ready, ..record };
                 write(client, namespace, &ready, sequence).await?
             }
-            Some((record, _)) => return ready(client, connect, &record).await,
         };
         if !tries.again().await {
             return Err(ConnectError::Nats { what: "naming the journal".to_owned(), why });
@@ -151,17 +160,22 @@ async fn ready(client: &Client, connect: &Connect, record: &Record) -> Result<Fo
     let shards = (0..SHARDS).map(|shard| shard_config(connect, shard, replicas));
     let all: Vec<Config> = shards.chain(beside_configs(&connect.namespace, replicas)).collect();
     let infos = try_join_all(all.iter().map(|config| existing(client, &config.name))).await?;
-    let mut keepers = vec![];
+    let mut keepers: BTreeMap<String, bool> = BTreeMap::new();
     for (info, wanted) in infos.iter().zip(&all) {
         same(&info.config, wanted)?;
-        let cluster = info.cluster.iter();
-        keepers.extend(cluster.flat_map(|cluster| {
-            let replicas = cluster.replicas.iter().map(|peer| peer.name.clone());
-            cluster.leader.iter().cloned().chain(replicas)
-        }));
+        if let Some(cluster) = &info.cluster {
+            let leader = cluster.leader.iter().map(|name| (name, true));
+            let replicas = cluster.replicas.iter();
+            // Of one that it never heard a new leader says that it was heard just now, and is not current.
+            let replicas = replicas.map(|peer| {
+                (&peer.name, peer.current && !peer.offline && peer.active < HEARD_WITHIN)
+            });
+            for (name, heard) in leader.chain(replicas) {
+                *keepers.entry(name.clone()).or_default() |= heard;
+            }
+        }
     }
-    keepers.sort();
-    keepers.dedup();
+    let keepers = keepers.into_iter().map(|(name, heard)| Keeper { name, heard }).collect();
     let journal = u128::from_str_radix(&record.journal, 16)
         .map_err(|_| ConnectError::Meta(format!("journal {:?}", record.journal)))?;
     Ok(Found { journal: JournalId(journal), keepers })

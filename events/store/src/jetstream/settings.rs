@@ -118,6 +118,10 @@ pub(super) const DUPLICATES_WINDOW: Duration = Duration::from_secs(10);
 pub(super) const CONSUMERS_MAX: i32 = 256;
 /// How often the proof of syncing is taken again.
 pub(super) const PROOF_EVERY: Duration = Duration::from_secs(60);
+/// How often while a server does not answer: when it is back, it may be set up otherwise.
+pub(super) const PROOF_AGAIN: Duration = Duration::from_secs(5);
+/// A server that its stream's leader has heard of within this time is there: three missed heartbeats and some.
+pub(super) const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// Bytes of one piece of a blob or snapshot, below every server's largest message.
 pub(super) const PIECE_BYTES: usize = 512 << 10;
 /// Bytes that a commit's headers and subject take of a message at most.

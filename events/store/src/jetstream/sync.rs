@@ -1,5 +1,6 @@
 //! The proof that what a server acknowledges is on its disk: only each server's own monitoring says so.
 
+use super::Sync;
 use super::error::{ConnectError, SERVER_NEEDED, Unsafe};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -38,14 +39,63 @@ struct Config {
     sync_always: bool,
 }
 
-/// Asks every address, one after the other. `keepers` are the servers that keep a part of the journal.
+/// A server that keeps a part of the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Keeper {
+    pub(super) name: String,
+    /// The others hear it, so that what it acknowledges counts.
+    pub(super) heard: bool,
+}
+
+/// What the monitoring addresses said, when none of them said that its server is unfit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Said {
+    /// Names of servers that sync.
+    proved: BTreeSet<String>,
+    /// An address that did not answer.
+    pub(super) silent: Option<Unsafe>,
+}
+
+impl Said {
+    /// Whether enough is proved for a commit to be on a disk whoever else acknowledges it.
+    pub(super) fn most(&self, keepers: &[Keeper]) -> bool {
+        let proved = keepers.iter().filter(|keeper| self.proved.contains(&keeper.name)).count();
+        proved * 2 > keepers.len()
+    }
+
+    /// Whether any server was proved.
+    pub(super) fn some(&self) -> bool {
+        !self.proved.is_empty()
+    }
+
+    /// What follows for a journal of these servers. One that is down acknowledges nothing, and must not keep nodes
+    /// from starting; one that only does not say how it syncs may acknowledge what is on no disk.
+    ///
+    /// # Errors
+    ///
+    /// What is not proved.
+    pub(super) fn of(&self, keepers: &[Keeper]) -> Result<Sync, ConnectError> {
+        let unproved = || keepers.iter().filter(|keeper| !self.proved.contains(&keeper.name));
+        match (&self.silent, unproved().next()) {
+            (None, None) => Ok(Sync::Proved),
+            (None, Some(keeper)) => {
+                Err(ConnectError::Unsafe(Unsafe::Unwatched(keeper.name.clone())))
+            }
+            (Some(silent), _) if self.most(keepers) && !unproved().any(|keeper| keeper.heard) => {
+                Ok(Sync::Silent(silent.to_string()))
+            }
+            (Some(silent), _) => Err(ConnectError::Unsafe(silent.clone())),
+        }
+    }
+}
+
+/// Asks every address, one after the other.
 ///
 /// # Errors
 ///
-/// The first thing that is not proved; or [`ConnectError::TooOld`].
-pub(super) async fn prove(monitors: &[String], keepers: &[String]) -> Result<(), ConnectError> {
-    let mut proved = BTreeSet::new();
-    let mut silent = None;
+/// The first server that is not fit: it says that it does not sync, or is too old.
+pub(super) async fn ask_all(monitors: &[String]) -> Result<Said, ConnectError> {
+    let mut said = Said::default();
     for monitor in monitors {
         match ask(monitor).await {
             Ok(server) => {
@@ -53,18 +103,15 @@ pub(super) async fn prove(monitors: &[String], keepers: &[String]) -> Result<(),
                 if !server.sync_always {
                     return Err(ConnectError::Unsafe(Unsafe::Lazy(server.name)));
                 }
-                proved.insert(server.name);
+                said.proved.insert(server.name);
             }
-            Err(why) => silent = silent.or(Some(Unsafe::Silent { monitor: monitor.clone(), why })),
+            Err(why) if said.silent.is_none() => {
+                said.silent = Some(Unsafe::Silent { monitor: monitor.clone(), why });
+            }
+            Err(_) => {}
         }
     }
-    if let Some(silent) = silent {
-        return Err(ConnectError::Unsafe(silent));
-    }
-    match keepers.iter().find(|keeper| !proved.contains(*keeper)) {
-        Some(keeper) => Err(ConnectError::Unsafe(Unsafe::Unwatched(keeper.clone()))),
-        None => Ok(()),
-    }
+    Ok(said)
 }
 
 /// Refuses a version below [`SERVER_NEEDED`], and one that does not read.
@@ -154,22 +201,33 @@ mod tests {
     const LAZY: &str = "HTTP/1.1 200 OK\r\n\r\n{\"server_name\":\"s1\",\"version\":\"2.15.1\",\"jetstream\":{\"config\":{\"sync_interval\":120}}}";
     const OLD: &str = "HTTP/1.0 200 OK\r\n\r\n{\"server_name\":\"s2\",\"version\":\"2.11.4\",\"jetstream\":{\"config\":{\"sync_always\":true}}}";
 
+    fn keepers(named: &[(&str, bool)]) -> Vec<Keeper> {
+        named
+            .iter()
+            .map(|(name, heard)| Keeper { name: (*name).to_owned(), heard: *heard })
+            .collect()
+    }
+
+    async fn prove(monitors: &[String], named: &[(&str, bool)]) -> Result<Sync, ConnectError> {
+        ask_all(monitors).await?.of(&keepers(named))
+    }
+
     #[tokio::test]
     async fn only_what_every_keeper_says_itself_is_proved() {
         let (safe, lazy, old) = (monitor(SAFE).await, monitor(LAZY).await, monitor(OLD).await);
-        let s0 = ["s0".to_owned()];
-        assert_eq!(prove(std::slice::from_ref(&safe), &s0).await, Ok(()));
+        let s0 = [("s0", true)];
+        assert_eq!(prove(std::slice::from_ref(&safe), &s0).await, Ok(Sync::Proved));
         let lazy = prove(&[safe.clone(), lazy], &s0).await;
         assert_eq!(lazy, Err(ConnectError::Unsafe(Unsafe::Lazy("s1".to_owned()))));
         let old = prove(&[old], &s0).await;
         assert!(matches!(old, Err(ConnectError::TooOld { found, .. }) if found == "2.11.4"));
-        let unwatched =
-            prove(std::slice::from_ref(&safe), &["s0".to_owned(), "s9".to_owned()]).await;
+        let unwatched = prove(std::slice::from_ref(&safe), &[("s0", true), ("s9", false)]).await;
         assert_eq!(unwatched, Err(ConnectError::Unsafe(Unsafe::Unwatched("s9".to_owned()))));
         let none = prove(&[], &s0).await;
         assert!(matches!(none, Err(ConnectError::Unsafe(Unsafe::Unwatched(_)))));
         for bad in ["HTTP/1.0 404 Not Found\r\n\r\n", "noise", "HTTP/1.0 200 OK\r\n\r\n{}"] {
-            let silent = prove(&[safe.clone(), monitor(bad).await], &s0).await;
+            let bad_one = monitor(bad).await;
+            let silent = prove(&[safe.clone(), bad_one], &[("s0", true), ("s1", true)]).await;
             assert!(
                 matches!(silent, Err(ConnectError::Unsafe(Unsafe::Silent { .. }))),
                 "{bad}: {silent:?}"
@@ -179,5 +237,27 @@ mod tests {
         assert!(matches!(nobody, Err(ConnectError::Unsafe(Unsafe::Silent { .. }))));
         let https = prove(&["https://127.0.0.1:1".to_owned()], &s0).await;
         assert!(https.unwrap_err().to_string().contains("http://"));
+    }
+
+    #[test]
+    fn a_server_that_is_down_keeps_nobody_out_and_one_that_is_heard_does() {
+        let silent = Unsafe::Silent { monitor: "m".to_owned(), why: "refused".to_owned() };
+        let of = |proved: &[&str], named: &[(&str, bool)]| {
+            let proved = proved.iter().map(|name| (*name).to_owned()).collect();
+            Said { proved, silent: Some(silent.clone()) }.of(&keepers(named))
+        };
+        let three = |last| [("s0", true), ("s1", true), ("s2", last)];
+        let (flagged, refused) =
+            (Ok(Sync::Silent(silent.to_string())), Err(ConnectError::Unsafe(silent.clone())));
+        assert_eq!(of(&["s0", "s1"], &three(false)), flagged);
+        assert_eq!(of(&["s0", "s1"], &three(true)), refused, "it only does not say how it syncs");
+        assert_eq!(
+            of(&["s0"], &[("s0", true), ("s1", false), ("s2", false)]),
+            refused,
+            "one of three"
+        );
+        assert_eq!(of(&["s0"], &[("s0", true), ("s1", false)]), refused, "one of two");
+        assert_eq!(of(&[], &[("s0", false)]), refused);
+        assert_eq!(of(&["s0"], &[("s0", true)]), flagged, "who is silent keeps nothing");
     }
 }
