@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tests::Node;
+use tests::books::settle;
 use tests::fleet::{Cluster, chat, said};
 use tests::process::wait_for;
-use tests::work::{Crew, settle};
+use tests::work::Crew;
 
 /// Sessions at work.
 const WORKERS: usize = 8;

@@ -3,6 +3,7 @@
 //! Nothing here waits for a time: each wait is for a state that shows, with a deadline.
 
 pub mod audit;
+pub mod books;
 pub mod fleet;
 pub mod nats;
 pub mod process;

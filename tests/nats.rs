@@ -250,6 +250,11 @@ impl Nats {
         self.servers.iter().map(url).collect()
     }
 
+    /// Whether a server was started and not killed since.
+    pub fn runs(&self, nth: usize) -> bool {
+        self.servers[nth].child.is_some()
+    }
+
     /// The process of a server that runs.
     pub fn pid(&self, nth: usize) -> u32 {
         self.servers[nth].child.as_ref().expect("a server that runs").id()

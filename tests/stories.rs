@@ -6,6 +6,7 @@ mod clouds;
 mod cluster;
 mod cluster_init;
 mod cluster_model;
+mod cluster_storm;
 mod contract;
 mod crash;
 mod credentials;

@@ -1,12 +1,10 @@
-//! Turns with an outside effect, asked for again and again under their keys until they are acknowledged, and the books
-//! of what was acknowledged and what happened, kept outside of everything that is killed.
+//! Turns with an outside effect, asked for again and again under their keys until they are acknowledged; what was
+//! acknowledged is kept outside of everything that is killed, for the books.
 
-use crate::Node;
 use crate::fleet::Cluster;
 use crate::process::{ADMIN_KEY, PATIENCE, client, json as body};
 use events::id::{Generation, Partition, Place, SessionId};
-use futures_util::{StreamExt, stream};
-use reqwest::{Client, Method};
+use reqwest::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,8 +14,10 @@ use tokio::sync::watch;
 const PAUSE: Duration = Duration::from_millis(150);
 /// How long one request may take: longer than a node lets a command wait.
 const REQUEST_MAX: Duration = Duration::from_secs(15);
-/// Runs that are checked at a time.
-const CHECKS: usize = 8;
+/// What a turn says before its text.
+pub const ASKS: &str = "note: ";
+/// Turns of one session; then the worker begins another.
+const TURNS_MAX: usize = 100;
 /// What a caller may be told, to ask again under the same key. Parked is not among them.
 const AGAIN: [&str; 6] =
     ["busy", "store_unavailable", "lost", "timed_out", "session_busy", "too_many_runs"];
@@ -33,6 +33,8 @@ pub struct Turn {
     pub session: String,
     /// From the first try to the acknowledgement.
     pub took: Duration,
+    /// Tries that had another answer: how long after the first one was made, and which.
+    pub tries: Vec<(Duration, String)>,
 }
 
 /// What one worker did.
@@ -58,27 +60,27 @@ pub async fn work(
     stop: watch::Receiver<bool>,
 ) -> Done {
     let asks = Client::builder().no_proxy().timeout(REQUEST_MAX).build().expect("a client");
-    let unique = u128::try_from(worker).expect("few") + 1;
-    let partition = Partition::of(u64::try_from(worker).expect("few"));
-    let place = Place { partition, generation: Generation::FIRST };
-    let session = SessionId::new(place, unique).to_string();
     let mut done = Done::default();
     let mut tries = worker;
     while !*stop.borrow() {
+        let session = session(worker, done.turns.len());
         let text = format!("w{worker}-{}", done.turns.len());
-        let asked = json!({"input": format!("note: {text}"), "session_id": session});
-        let since = Instant::now();
+        let asked = json!({"input": format!("{ASKS}{text}"), "session_id": session});
+        let (since, mut vain) = (Instant::now(), vec![]);
         let run = loop {
             tries += 1;
             match start(&asks, &gateways, tries, (&text, &asked)).await {
                 Ok(run) => break run,
-                Err(why) => *done.refused.entry(why).or_default() += 1,
+                Err(why) => {
+                    vain.push((since.elapsed(), why.clone()));
+                    *done.refused.entry(why).or_default() += 1;
+                }
             }
-            assert!(since.elapsed() < 3 * PATIENCE, "{text}: {:?}", done.refused);
+            assert!(since.elapsed() < 3 * PATIENCE, "{text}: {vain:?}");
             tokio::time::sleep(pace).await;
         };
         let took = since.elapsed();
-        done.turns.push(Turn { text, run: run.clone(), session: session.clone(), took });
+        done.turns.push(Turn { text, run: run.clone(), session, took, tries: vain });
         while !ended(&asks, &gateways, tries, &run).await {
             tries += 1;
             assert!(since.elapsed() < 5 * PATIENCE, "{run} does not end");
@@ -86,6 +88,14 @@ pub async fn work(
         }
     }
     done
+}
+
+/// The session of a worker's nth turn, in a partition of the worker's own choice.
+fn session(worker: usize, turn: usize) -> String {
+    let worker = u64::try_from(worker).expect("few");
+    let nth = u64::try_from(turn / TURNS_MAX).expect("few");
+    let place = Place { partition: Partition::of(worker), generation: Generation::FIRST };
+    SessionId::new(place, u128::from(nth) << 64 | u128::from(worker + 1)).to_string()
 }
 
 fn at(gateways: &Gateways, nth: usize) -> String {
@@ -121,103 +131,6 @@ async fn ended(asks: &Client, gateways: &Gateways, nth: usize, run: &str) -> boo
     let got: Value =
         serde_json::from_str(&answer.text().await.unwrap_or_default()).unwrap_or_default();
     got["outcome"].is_string()
-}
-
-/// Lines of the nodes' notes by text: how often each effect happened, outside of every journal.
-fn effects(cluster: &Cluster) -> BTreeMap<String, usize> {
-    let mut effects = BTreeMap::new();
-    for folder in &cluster.folders {
-        let notes = std::fs::read_to_string(folder.path().join("notes.txt")).unwrap_or_default();
-        for line in notes.lines() {
-            let (_, text) = line.split_once('\t').expect("a correlation and a text");
-            *effects.entry(text.to_owned()).or_default() += 1;
-        }
-    }
-    effects
-}
-
-/// What the books say at the end.
-#[derive(Debug, Default)]
-pub struct Books {
-    /// Turns that were acknowledged.
-    pub turns: usize,
-    /// Effects that happened.
-    pub effects: usize,
-    /// Effectful calls whose outcome was lost, and said to be.
-    pub unknown: usize,
-    /// The longest wait for an acknowledgement.
-    pub longest: Duration,
-}
-
-/// Holds the journal against the ledger: each acknowledged turn once, each effect at most once and never untold, each
-/// chain whole, nothing parked.
-///
-/// # Panics
-///
-/// With what is wrong.
-pub async fn settle(cluster: &Cluster, turns: &[Turn]) -> Books {
-    let node = cluster.nodes.first().expect("a node");
-    let effects = effects(cluster);
-    let twice: Vec<_> = effects.iter().filter(|(_, times)| **times > 1).collect();
-    assert!(twice.is_empty(), "effects that happened twice: {twice:?}");
-    let mut books = Books { turns: turns.len(), effects: effects.len(), ..Books::default() };
-    let mut checks = stream::iter(turns.iter().map(|turn| {
-        let happened = effects.contains_key(&turn.text);
-        async move { (check(node, turn, happened).await, turn.took) }
-    }))
-    .buffer_unordered(CHECKS);
-    while let Some((unknown, took)) = checks.next().await {
-        books.unknown += usize::from(unknown);
-        books.longest = books.longest.max(took);
-    }
-    once(cluster, turns).await;
-    for node in &cluster.nodes {
-        let (_, health) = node.get("/health/detailed").await;
-        assert_eq!(health["actors"]["parked"], json!([]), "{health}");
-    }
-    books
-}
-
-/// One turn's run; whether its effect's outcome was lost.
-async fn check(node: &Node, turn: &Turn, happened: bool) -> bool {
-    let run = node.ended(&turn.run).await;
-    let events = node.events(&turn.run).await;
-    assert_eq!(run["outcome"], "completed", "{turn:?} {events:?}");
-    let at = |name: &str| events.iter().position(|event| event == name);
-    let (told, unsent) = (at("tool_unknown"), at("tool_not_sent"));
-    if let Some(told) = told.or(unsent) {
-        let after = events.iter().skip(told).any(|event| event == "model_answered");
-        assert!(after, "the model was not told: {turn:?} {events:?}");
-    }
-    // An intent that took longer to be written than its window is not sent: certain, and told as such.
-    assert!(!happened || unsent.is_none(), "what was not sent has happened: {turn:?} {events:?}");
-    assert!(
-        happened || told.or(unsent).is_some(),
-        "a receipt without an effect: {turn:?} {events:?}"
-    );
-    let (status, verified) = node.get(&format!("/v1/runs/{}/verify", turn.run)).await;
-    assert_eq!((status, &verified["ok"]), (200, &json!(true)), "{turn:?} {verified}");
-    told.is_some()
-}
-
-/// Each session has the turns that were acknowledged, once and in their order.
-async fn once(cluster: &Cluster, turns: &[Turn]) {
-    let node = cluster.nodes.first().expect("a node");
-    let mut sessions: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for turn in turns {
-        sessions.entry(&turn.session).or_default().push(format!("note: {}", turn.text));
-    }
-    for (session, acknowledged) in sessions {
-        let path = format!("/v1/sessions/{session}/messages?limit=1000");
-        let (status, got) = crate::process::answer(node.ask(Method::GET, &path)).await;
-        assert_eq!(status, 200, "{got}");
-        let said = got["data"].as_array().expect("messages").iter();
-        let said = said.filter(|message| message["role"] == "user");
-        let said: Vec<String> = said
-            .map(|message| message["parts"][0]["text"].as_str().expect("a text").to_owned())
-            .collect();
-        assert_eq!(said, acknowledged, "{session}");
-    }
 }
 
 /// So many workers at work; the story goes on meanwhile.
