@@ -12,6 +12,7 @@ mod note;
 mod outside;
 pub mod prices;
 mod providers;
+mod read_models;
 mod reader;
 mod stop;
 
@@ -57,7 +58,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::jetstream::ConnectError;
-use store::{Faults, OpenError, Store, StoreError};
+use store::{Faults, OpenError, Store};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tools::{Registry, RegistryError};
@@ -72,9 +73,6 @@ pub const NOTES: &str = "notes.txt";
 pub const FAULTS_ALLOWED: &str = "FAULTS-ALLOWED";
 /// How often what histograms gathered is folded.
 const UPKEEP: Millis = Millis(5_000);
-/// How long a start waits until the journal reads, and between two looks. As long as its opening waits for leaders.
-const JOURNAL_READS_WITHIN: Duration = Duration::from_secs(25);
-const JOURNAL_LOOK: Duration = Duration::from_millis(250);
 /// How often a drill reminds whoever reads the log that this node fails on purpose.
 const DRILL_REMINDER: Millis = Millis(60_000);
 
@@ -273,7 +271,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
     let world = World { found: &found, tools: &tools, live: &live, at_work: &at_work };
     let tables = Box::pin(tables(&node, world, &opened.credentials, clustered.as_ref())).await?;
-    let (projections, runner) = start_views(&config, &store).await?;
+    let (projections, runner) = read_models::start(&config, &store).await?;
     let read = keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
     let (listener, address) = listen(config.bind).await?;
     let (stopping, watch) = watch::channel(false);
@@ -442,25 +440,6 @@ async fn between(
     bus.answer_for(&directory.settings);
     bus.answer_for(&directory.credentials);
     Ok(bus)
-}
-
-/// Starts the read models. Servers that elect, or that are behind after a death, are waited for: to end would only be to
-/// start again.
-async fn start_views(config: &Config, store: &Store) -> Result<(views::Handle, Runner), BootError> {
-    let path = config.data_dir.join(VIEWS);
-    let deadline = tokio::time::Instant::now() + JOURNAL_READS_WITHIN;
-    loop {
-        let asked = views::Config { store: store.clone(), path: path.clone() };
-        match views::start(asked).await {
-            Err(views::StartError::Store(StoreError::Outage(why)))
-                if tokio::time::Instant::now() < deadline =>
-            {
-                tracing::warn!(%why, "the journal does not read yet");
-                tokio::time::sleep(JOURNAL_LOOK).await;
-            }
-            started => return started.map_err(|source| BootError::Views { path, source }),
-        }
-    }
 }
 
 fn serve(app: &App, listener: TcpListener, stop: &mut Stop) {
