@@ -30,6 +30,7 @@ mod outside;
 mod prices;
 mod probe;
 mod readers;
+mod responses;
 mod routes;
 mod runs;
 mod shells;

@@ -12,6 +12,7 @@ pub mod door;
 pub mod finish;
 pub mod history;
 pub mod messages;
+pub mod responses;
 
 mod catalogue;
 mod image;

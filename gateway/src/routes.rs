@@ -9,6 +9,7 @@ pub mod keys;
 pub mod messages;
 pub mod models;
 pub mod nodes;
+pub mod responses;
 pub mod runs;
 pub mod sessions;
 pub mod spec;
@@ -29,6 +30,7 @@ pub fn routes() -> Router<App> {
         .merge(messages::routes())
         .merge(models::routes())
         .merge(nodes::routes())
+        .merge(responses::routes())
         .merge(runs::routes())
         .merge(sessions::routes())
 }

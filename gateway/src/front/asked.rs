@@ -15,6 +15,8 @@ pub(super) const MESSAGES_MAX: usize = 10_000;
 const METADATA_MAX: usize = 16;
 /// Characters of a key of metadata: 64, as at OpenAI.
 const METADATA_KEY_CHARS_MAX: usize = 64;
+/// What keys of metadata that are this node's own begin with: what stands there decides what callers see.
+pub(super) const RESERVED: &str = "piton.";
 /// Characters of a value of metadata: 512, as at OpenAI.
 const METADATA_VALUE_CHARS_MAX: usize = 512;
 
@@ -73,6 +75,10 @@ pub(super) fn metadata(top: &Object<'_, '_>) -> Result<BTreeMap<String, String>,
         if key.chars().count() > METADATA_KEY_CHARS_MAX {
             let rule = format!("has a key of more than {METADATA_KEY_CHARS_MAX} characters");
             return Err(node.refuse(rule, "shorten the key"));
+        }
+        if key.starts_with(RESERVED) {
+            let rule = format!("has a key that begins with {RESERVED}, which is this server's own");
+            return Err(node.refuse(rule, "rename the key"));
         }
         let text = value.text()?;
         if text.chars().count() > METADATA_VALUE_CHARS_MAX {

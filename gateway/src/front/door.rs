@@ -4,12 +4,13 @@
 use super::chat;
 use super::finish::Finish;
 use super::messages;
+use super::responses;
 use bytes::Bytes;
 use events::id::RunId;
 use events::message::Message;
 use events::model_call::Class;
 use events::quantity::Instant;
-use events::run::spec::Delivery;
+use events::run::spec::{Delivery, Spec};
 use events::usage::Usage;
 use providers::Delta;
 
@@ -20,6 +21,8 @@ pub enum Door {
     Chat(chat::Stream),
     /// Anthropic Messages.
     Messages(messages::Style),
+    /// OpenAI Responses.
+    Responses(Box<responses::Style>),
 }
 
 /// What every answer says of itself.
@@ -66,6 +69,19 @@ impl Door {
         match self {
             Self::Chat(_) => "chat",
             Self::Messages(_) => "messages",
+            Self::Responses(_) => "responses",
+        }
+    }
+
+    /// The same as it was frozen with the run: a repeat is answered as its first was.
+    #[must_use]
+    pub fn frozen(self, spec: Option<&Spec>) -> Self {
+        match self {
+            Self::Responses(style) => {
+                let frozen = spec.and_then(responses::Style::frozen);
+                Self::Responses(frozen.map_or(style, Box::new))
+            }
+            Self::Chat(_) | Self::Messages(_) => self,
         }
     }
 
@@ -76,6 +92,7 @@ impl Door {
             Self::Chat(chat::Stream::Whole) => Delivery::Whole,
             Self::Chat(chat::Stream::Events { .. }) => Delivery::Live,
             Self::Messages(style) => style.delivery,
+            Self::Responses(style) => style.delivery(),
         }
     }
 
@@ -88,6 +105,7 @@ impl Door {
             Self::Messages(_) => {
                 format!("messages: number {at} (system and each tool result count as one)")
             }
+            Self::Responses(_) => format!("input: message {at}"),
         }
     }
 
@@ -100,6 +118,7 @@ impl Door {
                 chat::answer::whole(&head, end.message, end.finish, end.usage)
             }
             Self::Messages(style) => messages::answer::whole(head, end, style.thoughts),
+            Self::Responses(style) => responses::object::whole(head.run, end, style),
         }
     }
 
@@ -119,6 +138,9 @@ impl Door {
                 let frames = messages::frames::Frames::new(head, style.thoughts);
                 Frames::Messages(Box::new(frames))
             }
+            Self::Responses(style) => {
+                Frames::Responses(Box::new(responses::frames::Frames::new(head, style)))
+            }
         }
     }
 }
@@ -131,6 +153,8 @@ pub enum Frames {
     Chat(chat::frames::Frames),
     /// Of Anthropic Messages.
     Messages(Box<messages::frames::Frames>),
+    /// Of OpenAI Responses.
+    Responses(Box<responses::frames::Frames>),
 }
 
 impl Frames {
@@ -139,6 +163,7 @@ impl Frames {
         match self {
             Self::Chat(frames) => frames.open(),
             Self::Messages(frames) => frames.open(),
+            Self::Responses(frames) => frames.open(),
         }
     }
 
@@ -147,6 +172,7 @@ impl Frames {
         match self {
             Self::Chat(frames) => frames.piece(piece),
             Self::Messages(frames) => frames.piece(piece),
+            Self::Responses(frames) => frames.piece(piece),
         }
     }
 
@@ -155,6 +181,7 @@ impl Frames {
         match self {
             Self::Chat(frames) => frames.said(message),
             Self::Messages(frames) => frames.said(message),
+            Self::Responses(frames) => frames.said(message),
         }
     }
 
@@ -162,7 +189,7 @@ impl Frames {
     #[must_use]
     pub fn keep_alive(&self) -> Bytes {
         match self {
-            Self::Chat(_) => crate::stream::sse::keep_alive(),
+            Self::Chat(_) | Self::Responses(_) => crate::stream::sse::keep_alive(),
             Self::Messages(_) => messages::frames::ping(),
         }
     }
@@ -173,6 +200,7 @@ impl Frames {
         match self {
             Self::Chat(frames) => frames.finish(end.finish, end.usage),
             Self::Messages(frames) => frames.finish(end),
+            Self::Responses(frames) => frames.finish(end),
         }
     }
 
@@ -187,6 +215,7 @@ impl Frames {
                 frames.fail(&problem)
             }
             Self::Messages(frames) => frames.fail(failure),
+            Self::Responses(frames) => frames.fail(failure),
         }
     }
 }

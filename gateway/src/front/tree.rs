@@ -146,6 +146,11 @@ impl<'p, 't> Node<'p, 't> {
         }
     }
 
+    /// Where it stands, for a fault that is found later.
+    pub(super) fn field(&self) -> String {
+        self.path.to_string()
+    }
+
     /// The fault of this value.
     pub(super) fn refuse(&self, rule: impl Into<String>, mend: impl Into<String>) -> BadRequest {
         BadRequest { field: self.path.to_string(), rule: rule.into(), mend: mend.into() }

@@ -7,6 +7,7 @@
 use super::bad_request::BadRequest;
 use super::tree::{Node, Object, Sort};
 use events::json::Json;
+use events::prompt::Catalogue;
 use events::quantity::Tokens;
 use serde_json::{Map, Value};
 
@@ -48,6 +49,17 @@ pub(super) fn kept(top: &Object<'_, '_>, known: &[Wish]) -> Result<Map<String, V
         kept.insert((*neutral).to_owned(), node.value());
     }
     Ok(kept)
+}
+
+/// Leaves out what says nothing without client-side tools (all of them may have been of unknown types), where OpenAI
+/// refuses it. A choice that demands a call is kept: the server may offer tools of its own.
+pub(super) fn drop_idle(kept: &mut Map<String, Value>, tools: &Catalogue) {
+    let is_idle = |name: &str, value: &Value| match name {
+        "parallel_tool_calls" => true,
+        "tool_choice" => matches!(value.as_str(), Some("auto" | "none")),
+        _ => false,
+    };
+    kept.retain(|name, value| !(tools.is_empty() && is_idle(name, value)));
 }
 
 /// The canonical form of the wishes.

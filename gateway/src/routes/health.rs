@@ -116,6 +116,7 @@ pub async fn capabilities(State(app): State<App>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "chat_completions": {"stream": true, "tools": "client", "sessions": "x-piton-session-id"},
         "messages": {"stream": true, "tools": "client", "count_tokens": "upper-bound"},
+        "responses": {"stream": true, "tools": "client", "previous_response_id": true},
         "runs": {"kinds": ["turn"], "events": "sse", "journal": true, "replay": true},
         "tools": app.tools.names().collect::<Vec<_>>(),
         "providers": app.routing().configured().collect::<Vec<_>>(),

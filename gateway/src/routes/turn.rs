@@ -26,6 +26,7 @@ use events::run::life::Life;
 use events::run::spec::{Plane, Spec};
 use events::run::{Command, Run};
 use reply::Repeat;
+pub(super) use reply::answer as answered;
 use std::sync::Arc;
 
 /// What a client asks for, and how it is to be answered.
@@ -69,6 +70,7 @@ pub async fn answer(app: &App, caller: &Caller, request: Request) -> Result<Resp
     let observed =
         app.decide::<Run>(run, order).await.map_err(|error| keyed(error, &request.headers))?;
     let Request { asked: Asked { model, .. }, door, .. } = request;
+    let door = door.frozen(observed.state.spec.as_deref());
     let app = app.clone();
     reply::Reply { app, run, session: None, model, door, repeat, reader, _room: room }
         .send(observed)

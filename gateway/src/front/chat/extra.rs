@@ -6,7 +6,6 @@ use crate::front::wishes::{self, Takes, Wish};
 use events::json::Json;
 use events::prompt::Catalogue;
 use events::quantity::Tokens;
-use serde_json::Value;
 
 /// Fields that a model or its server understands: OpenAI's own, then those that its compatibles share.
 const KNOWN: [Wish; 29] = [
@@ -61,7 +60,7 @@ pub(super) fn output_max(top: &Object<'_, '_>) -> Result<Option<Tokens>, BadRequ
 pub(super) fn extra(top: &Object<'_, '_>, tools: &Catalogue) -> Result<Json, BadRequest> {
     one_answer(top)?;
     let mut kept = wishes::kept(top, &KNOWN)?;
-    kept.retain(|name, value| !(tools.is_empty() && is_idle_without_tools(name, value)));
+    wishes::drop_idle(&mut kept, tools);
     text_only(top)?;
     wishes::canonical(&kept)
 }
@@ -84,14 +83,4 @@ fn text_only(top: &Object<'_, '_>) -> Result<(), BadRequest> {
         }
     }
     Ok(())
-}
-
-/// Without client-side tools (all of them may have been of unknown types) these say nothing, and OpenAI refuses them
-/// there. A choice that demands a call is kept: the server may offer tools of its own.
-fn is_idle_without_tools(name: &str, value: &Value) -> bool {
-    match name {
-        "parallel_tool_calls" => true,
-        "tool_choice" => matches!(value.as_str(), Some("auto" | "none")),
-        _ => false,
-    }
 }

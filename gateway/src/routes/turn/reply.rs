@@ -129,7 +129,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 }
 
 /// The message and how it stopped, or what the caller is told instead.
-pub(super) fn answer(state: &State) -> Result<(Message, Finish), ApiError> {
+pub(in crate::routes) fn answer(state: &State) -> Result<(Message, Finish), ApiError> {
     if let Some(end) = state.ended().filter(|end| end.outcome != Outcome::Completed) {
         return Err(failure(end));
     }
