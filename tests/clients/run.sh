@@ -47,6 +47,7 @@ for sdk in python node; do
     CLIENT_URL=$url CLIENT_KEY=$(issue runner)
     one "$sdk" demo
     one "$sdk" messages
+    one "$sdk" responses
 done
 audit
 exit "$failed"
