@@ -1,5 +1,6 @@
 //! Stories across crates, one file each: real processes, real sockets, the scripted model, no sleeps.
 
+mod budgets;
 mod byte_flips;
 mod chat;
 mod clouds;
@@ -27,6 +28,7 @@ mod node_story;
 mod nodes;
 mod outage;
 mod outside;
+mod priced;
 mod prices;
 mod probe;
 mod readers;

@@ -4,6 +4,7 @@ pub mod llm;
 
 use crate::cluster::lease::Why;
 use crate::order::{Lane, NoDecision};
+use events::budget::Width;
 use events::record::StreamKind;
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use std::time::Duration;
@@ -59,6 +60,10 @@ const REASON: &str = "reason";
 /// what may not be stale is refused: an alert.
 pub const FOLLOWER_LAG: &str = "piton_follower_lag_seconds";
 
+/// Counter, model calls that a budget had no room for, by its `scope`: session, key, project or all.
+pub const BUDGET_REFUSALS: &str = "piton_budget_refusals_total";
+
+const SCOPE: &str = "scope";
 const KIND: &str = "kind";
 const OUTCOME: &str = "outcome";
 const LANE: &str = "lane";
@@ -114,6 +119,10 @@ pub(crate) fn permit_home(lane: Lane) {
 
 pub(crate) fn busy(full: Full) {
     metrics::counter!(BUSY, CAUSE => full.name()).increment(1);
+}
+
+pub(crate) fn short(width: Width) {
+    metrics::counter!(BUDGET_REFUSALS, SCOPE => width.name()).increment(1);
 }
 
 pub(crate) fn gate_opened() {
@@ -208,6 +217,7 @@ pub fn describe() {
     llm::describe();
     describe_counter!(HOST_FALLS, Unit::Count, "falls of hosts, by kind");
     describe_counter!(HOST_RESTARTS, Unit::Count, "hosts started again after a fall, by kind");
+    describe_counter!(BUDGET_REFUSALS, Unit::Count, "calls without room in a budget, by scope");
     describe_gauge!(HOSTS_LIVE, Unit::Count, "streams with a host, by kind");
     describe_gauge!(FOLLOWER_LAG, Unit::Seconds, "behind with followed streams, by kind");
     describe_gauge!(HOSTS_PARKED, Unit::Count, "streams parked after too many falls, by kind");

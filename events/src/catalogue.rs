@@ -4,7 +4,7 @@
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
 use crate::record::{StreamKey, StreamKind};
-use crate::{credential, key, run, session, settings};
+use crate::{budget, credential, key, run, session, settings};
 
 /// A fact of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Fact {
     Settings(settings::Event),
     /// Of a provider's credentials.
     Credential(credential::Event),
+    /// Of a budget.
+    Budget(budget::Event),
     /// Of the store's own tests.
     Probe,
 }
@@ -33,6 +35,7 @@ impl Fact {
             Self::Key(event) => event.name(),
             Self::Settings(event) => event.name(),
             Self::Credential(event) => event.name(),
+            Self::Budget(event) => event.name(),
             Self::Probe => "probe",
         }
     }
@@ -59,6 +62,7 @@ pub fn decode(
         StreamKind::Credential => {
             Fact::Credential(credential::Event::decode(kind, schema, payload)?)
         }
+        StreamKind::Budget => Fact::Budget(budget::Event::decode(kind, schema, payload)?),
         StreamKind::Probe => Fact::Probe,
     })
 }
@@ -76,6 +80,8 @@ pub enum Folded {
     Settings(Box<settings::State>),
     /// A provider's credentials.
     Credential(Box<credential::State>),
+    /// A budget.
+    Budget(Box<budget::State>),
     /// A stream of the store's own tests.
     Probe,
 }
@@ -90,6 +96,7 @@ impl Folded {
             StreamKind::Key => Self::Key(Box::default()),
             StreamKind::Settings => Self::Settings(Box::default()),
             StreamKind::Credential => Self::Credential(Box::default()),
+            StreamKind::Budget => Self::Budget(Box::default()),
             StreamKind::Probe => Self::Probe,
         }
     }
@@ -120,6 +127,9 @@ impl Folded {
             (Self::Credential(state), Fact::Credential(event)) => {
                 Ok(Self::Credential(Box::new(credential::Credential::evolve(*state, event)?)))
             }
+            (Self::Budget(state), Fact::Budget(event)) => {
+                Ok(Self::Budget(Box::new(budget::Budget::evolve(*state, event)?)))
+            }
             (Self::Probe, Fact::Probe) => Ok(Self::Probe),
             (
                 Self::Session(_)
@@ -127,6 +137,7 @@ impl Folded {
                 | Self::Key(_)
                 | Self::Settings(_)
                 | Self::Credential(_)
+                | Self::Budget(_)
                 | Self::Probe,
                 _,
             ) => Err(stray("a stream of another kind")),
@@ -142,6 +153,7 @@ impl Folded {
             Self::Key(state) => Some(key::Key::wake(state)),
             Self::Settings(state) => Some(settings::Settings::wake(state)),
             Self::Credential(state) => Some(credential::Credential::wake(state)),
+            Self::Budget(state) => Some(budget::Budget::wake(state)),
             Self::Probe => None,
         }
     }

@@ -5,12 +5,13 @@
 //!
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
 //! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]), leave to send ([`leave`]) and the aggregates
-//! (session, run, key, credential, settings), and [`subject`], which spells where NATS carries them.
+//! (session, run, key, credential, settings, budget), and [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
 pub mod aggregate;
+pub mod budget;
 pub mod catalogue;
 pub mod codec;
 pub mod credential;

@@ -133,6 +133,8 @@ pub enum StreamKind {
     Probe,
     /// A provider's credentials.
     Credential,
+    /// What may be spent.
+    Budget,
 }
 
 impl StreamKind {
@@ -146,6 +148,7 @@ impl StreamKind {
             Self::Settings => "settings",
             Self::Probe => "probe",
             Self::Credential => "credential",
+            Self::Budget => "budget",
         }
     }
 }
@@ -161,7 +164,7 @@ pub struct StreamKey {
 /// The text does not name a stream of this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings, credential"
+    "{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings, credential, budget"
 )]
 pub struct NotAStream(pub String);
 
@@ -236,13 +239,17 @@ impl FromStr for StreamKey {
             "settings" => StreamKind::Settings,
             "probe" => StreamKind::Probe,
             "credential" => StreamKind::Credential,
+            "budget" => StreamKind::Budget,
             _ => return Err(bad()),
         };
         let rooted = match kind {
             StreamKind::Session => id.parse().map(|id: crate::id::SessionId| id.place()).ok(),
             StreamKind::Run => id.parse().map(|id: crate::id::RunId| id.place()).ok(),
             StreamKind::Key => id.parse().map(|id: KeyId| id.place()).ok(),
-            StreamKind::Settings | StreamKind::Probe | StreamKind::Credential => None,
+            StreamKind::Settings
+            | StreamKind::Probe
+            | StreamKind::Credential
+            | StreamKind::Budget => None,
         };
         Ok(match rooted {
             Some(place) => Self { kind, partition: place.partition, text: text.into() },

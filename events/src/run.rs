@@ -1,19 +1,22 @@
 //! One run: a unit of agent work with one stream. Its parts are pure and folded from that stream: its [`life`], the
-//! current [`step`] with its model call, the [`ledger`] of tool calls, and what it is [`hold`]ing for.
+//! current [`step`] with its model call, the [`ledger`] of tool calls, what it [`draw`]s on, and what it is [`hold`]ing for.
 //!
 //! What a restart does with an open intent is [`Aggregate::awake`]; what happens next is [`Aggregate::pending`]: both
 //! of folded state alone, so that the way after a crash and the way without one are the same code.
 
 pub mod account;
+pub mod draw;
 pub mod hold;
 pub mod ledger;
 pub mod life;
+pub mod owed;
 pub mod replay;
 pub mod spec;
 pub mod step;
 pub mod unsent;
 
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
+use crate::budget::{Scope, Short};
 use crate::codec::CodecError;
 use crate::id::{RunId, SessionId};
 use crate::message::Body;
@@ -24,6 +27,7 @@ use crate::usage::{Total, Usage};
 use hold::Held;
 use ledger::ToolNo;
 use life::{Fence, Life, MessageRef};
+pub use owed::{AskModel, Effect, EffectId, RunTool};
 use serde::{Deserialize, Serialize};
 use spec::{Candidate, Plane, Spec};
 use std::collections::BTreeMap;
@@ -49,6 +53,14 @@ crate::events! {
         ModelDelayed(step::ModelDelayed) = 206 / 1 "model_delayed";
         /// The model was not asked: nothing left, and nothing was charged.
         ModelNotSent(unsent::ModelNotSent) = 207 / 1 "model_not_sent";
+        /// More of a budget is asked for.
+        SliceAsked(draw::SliceAsked) = 240 / 1 "slice_asked";
+        /// It is held.
+        SliceGranted(draw::SliceGranted) = 241 / 1 "slice_granted";
+        /// It does not fit.
+        SliceRefused(draw::SliceRefused) = 242 / 1 "slice_refused";
+        /// What was not used went back.
+        SliceReturned(draw::SliceReturned) = 243 / 1 "slice_returned";
         /// Intent to run a tool.
         ToolAsked(ledger::ToolAsked) = 210 / 1 "tool_asked";
         /// A call that is not run.
@@ -87,6 +99,10 @@ impl Event {
             | Self::Started(_)
             | Self::ModelAsked(_)
             | Self::ModelDelayed(_)
+            | Self::SliceAsked(_)
+            | Self::SliceGranted(_)
+            | Self::SliceRefused(_)
+            | Self::SliceReturned(_)
             | Self::ToolAsked(_)
             | Self::ToolRefused(_)
             | Self::ToolReceipt(_)
@@ -146,6 +162,18 @@ pub enum Command {
     },
     /// The caller goes on without answering.
     ClientGone,
+    /// What came of a question to a budget.
+    Slice {
+        /// Which question.
+        ask: draw::SliceNo,
+        /// What came of it.
+        outcome: draw::Settled,
+    },
+    /// A budget has taken its slice back.
+    Returned {
+        /// Which budget.
+        scope: Scope,
+    },
     /// End now.
     Stop,
     /// Look whether a time has come.
@@ -173,6 +201,9 @@ pub enum Refusal {
     /// No such tool call.
     #[error("tool call {0:?} was never asked")]
     NoSuchTool(ToolNo),
+    /// No such question.
+    #[error("question {0:?} was never asked of a budget")]
+    NoSuchSlice(draw::SliceNo),
     /// It waits for nothing of the caller's.
     #[error("the run waits for no tool of the caller")]
     NothingHeld,
@@ -215,6 +246,14 @@ pub struct State {
     pub unsent: unsent::Unsent,
     /// The next try waits for a time.
     pub delayed: Option<step::ModelDelayed>,
+    /// What it holds of the budgets that count it.
+    pub slices: BTreeMap<Scope, draw::Slice>,
+    /// The newest question to a budget.
+    pub next_slice: draw::SliceNo,
+    /// The question that is open: the next call waits for it.
+    pub asking: Option<draw::SliceAsked>,
+    /// Which budget it did not fit into.
+    pub short: Option<Box<Short>>,
     /// The next tool call's number.
     pub next_tool: ToolNo,
     /// The calls of the current step.
@@ -274,52 +313,6 @@ impl State {
     }
 }
 
-/// Which effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EffectId {
-    /// A wire call.
-    Model(CallNo),
-    /// One try of a tool call.
-    Tool(ToolNo, u32),
-}
-
-/// What is owed to the world.
-#[derive(Debug, Clone)]
-pub enum Effect {
-    /// Ask a model.
-    AskModel(Box<AskModel>),
-    /// Run a tool.
-    RunTool(RunTool),
-}
-
-/// One wire call to be made.
-#[derive(Debug, Clone)]
-pub struct AskModel {
-    /// The intent.
-    pub asked: step::ModelAsked,
-    /// Whom to ask.
-    pub candidate: Candidate,
-    /// The frozen request.
-    pub spec: Arc<Spec>,
-    /// The conversation and what it said before.
-    pub history: Option<(SessionId, Arc<[MessageRef]>)>,
-    /// What the run said.
-    pub transcript: Vec<Body>,
-}
-
-/// One tool call to be made.
-#[derive(Debug, Clone)]
-pub struct RunTool {
-    /// Which call.
-    pub call: ToolNo,
-    /// Which try.
-    pub attempt: u32,
-    /// The model-facing name.
-    pub name: String,
-    /// Canonical arguments.
-    pub arguments: crate::json::Json,
-}
-
 pub(crate) fn fold(state: &State, events: &[Event]) -> Result<State, IllegalEvent> {
     events.iter().try_fold(state.clone(), Run::evolve)
 }
@@ -338,7 +331,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 3;
+    const FOLD: u32 = 4;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)
@@ -358,6 +351,8 @@ impl Aggregate for Run {
             Command::Tool { call, attempt, outcome } => {
                 ledger::settled(state, *call, *attempt, outcome, now)
             }
+            Command::Slice { ask, outcome } => draw::settled(state, *ask, outcome),
+            Command::Returned { scope } => Ok(draw::returned(state, *scope)),
             Command::ClientAnswer { results } => hold::answer(state, results, now),
             Command::ClientGone => Ok(hold::gone(state)),
             Command::Stop => Ok(life::stop(state)),
@@ -378,6 +373,10 @@ impl Aggregate for Run {
             Event::ModelUnknown(event) => step::on_unknown(to, event),
             Event::ModelDelayed(event) => step::on_delayed(to, event),
             Event::ModelNotSent(event) => unsent::on_not_sent(to, event),
+            Event::SliceAsked(event) => draw::on_asked(to, event),
+            Event::SliceGranted(event) => draw::on_granted(to, event),
+            Event::SliceRefused(event) => draw::on_refused(to, event),
+            Event::SliceReturned(event) => draw::on_returned(to, event),
             Event::ToolAsked(event) => ledger::on_asked(to, event),
             Event::ToolRefused(event) => ledger::on_refused(to, event),
             Event::ToolReceipt(event) => ledger::on_receipt(to, event),
@@ -413,38 +412,11 @@ impl Aggregate for Run {
     }
 
     fn pending(state: &State) -> Vec<(EffectId, Effect)> {
-        let Some(spec) = state.spec.as_ref().filter(|_| state.life == Life::Running) else {
-            return vec![];
-        };
-        let model = state.model.as_ref().and_then(|open| {
-            let ask = AskModel {
-                asked: open.asked.clone(),
-                candidate: step::candidate(state, open)?.clone(),
-                spec: Arc::clone(spec),
-                history: state.session.map(|session| (session, Arc::clone(&state.history))),
-                transcript: state.transcript.clone(),
-            };
-            Some((EffectId::Model(open.asked.call), Effect::AskModel(Box::new(ask))))
-        });
-        let tool = |one: &ledger::Call| match (one.call, &one.standing) {
-            (Some(call), ledger::Standing::Open { attempt }) => {
-                let (name, arguments) = (one.name.clone(), one.arguments.clone());
-                let run = RunTool { call, attempt: *attempt, name, arguments };
-                Some((EffectId::Tool(call, *attempt), Effect::RunTool(run)))
-            }
-            (None, _) | (Some(_), ledger::Standing::Settled(_)) => None,
-        };
-        model.into_iter().chain(state.tools.iter().filter_map(tool)).collect()
+        owed::pending(state)
     }
 
     fn wake(state: &State) -> Wake {
-        let owes = state.model.is_some() || state.tools.iter().any(ledger::Call::is_open);
-        match (&state.life, &state.held, &state.delayed) {
-            (Life::Running, _, _) if owes => Wake::Now,
-            (Life::Running, Some(held), _) => Wake::At(held.until),
-            (Life::Running, None, Some(delayed)) => Wake::At(delayed.until),
-            (Life::New | Life::Queued | Life::Running | Life::Ended(_), _, _) => Wake::OnCommand,
-        }
+        owed::wake(state)
     }
 
     fn due() -> Option<Command> {
@@ -452,12 +424,7 @@ impl Aggregate for Run {
     }
 
     fn lost(effect: &EffectId) -> Command {
-        match *effect {
-            EffectId::Model(call) => Command::Model { call, outcome: step::Settled::Lost },
-            EffectId::Tool(call, attempt) => {
-                Command::Tool { call, attempt, outcome: ledger::Settled::Lost }
-            }
-        }
+        owed::lost(effect)
     }
 
     fn encode(event: &Event) -> Result<Entry, CodecError> {

@@ -15,6 +15,7 @@ use actors::cluster::place;
 use actors::credentials::Credentials;
 use actors::directory::Serves;
 use actors::entropy::Entropy;
+use actors::follower::Follower;
 use actors::host::Hosted;
 use actors::live::Live;
 use actors::node::Node;
@@ -22,6 +23,7 @@ use actors::order::{Lane, NoDecision, Observed, Order};
 use actors::perform::run::{AtWork, Fallbacks};
 use actors::routing::Routing;
 use actors::served::Served;
+use events::budget::{Budget, Scope, Whose};
 use events::id::{Generation, Partition, Place};
 use events::quantity::{Instant, Millis};
 use events::record::{Actor, CommandId};
@@ -54,6 +56,8 @@ pub struct Parts {
     pub answering: Answering,
     /// Which profiles the providers have.
     pub credentials: Arc<Credentials>,
+    /// What may be spent.
+    pub budgets: Follower<Budget>,
     /// The tools that run here.
     pub tools: Arc<Registry>,
     /// Who may.
@@ -111,6 +115,14 @@ impl App {
     #[must_use]
     pub fn models(&self) -> Vec<String> {
         self.answering.models(&self.credentials)
+    }
+
+    /// The budgets that count some work, narrow to wide. One that is set counts what begins from the moment on when this
+    /// node knows of it, usually within a second.
+    #[must_use]
+    pub fn budgets_of(&self, whose: Whose<'_>) -> Vec<Scope> {
+        let is_set = |scope: &Scope| self.budgets.get(scope).state.terms.is_some();
+        Scope::of(whose).filter(is_set).collect()
     }
 
     /// The log.

@@ -4,6 +4,7 @@
 //! found by the agenda and done without a command. Stop: accept nothing, let what is in flight finish or be cut at a
 //! bound, end the rest in the log as it would have been after a crash.
 
+mod budgets;
 mod cluster;
 pub mod credentials;
 mod journal;
@@ -39,6 +40,7 @@ use actors::clock::Clock;
 use actors::cluster::mandate::Mandate;
 use actors::credentials::Credentials;
 use actors::entropy::Entropy;
+use actors::follower::FollowerError;
 use actors::live::Live;
 use actors::node::Node;
 use actors::perform::room::Room;
@@ -165,6 +167,9 @@ pub enum BootError {
     /// The providers' credentials.
     #[error(transparent)]
     Credentials(#[from] credentials::CredentialsError),
+    /// The budgets.
+    #[error("the budgets can not be read from the journal")]
+    Budgets(#[from] FollowerError),
     /// The note for the command line.
     #[error("{path} can not be written")]
     Note {
@@ -196,6 +201,7 @@ impl BootError {
             | Self::Reader(ReaderError::Store(_))
             | Self::Door(_)
             | Self::Credentials(credentials::CredentialsError::Streams(_))
+            | Self::Budgets(_)
             | Self::Private(_)
             | Self::Keys(_)
             | Self::Views { .. }
@@ -262,13 +268,12 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     };
     let own = node_key::open(&config.data_dir, admin_key.as_ref(), show, &mut draw)?;
     let verifier = Verifier::new(&own);
-    let demo_url = start_demo(demo).await?;
-    let found = providers::find(&config, demo_url).await?;
+    let found = providers::find(&config, start_demo(demo).await?).await?;
     let node = node_over(&store, &entropy, clustered.as_ref());
     let tools = Arc::new(Registry::new(tools::native::tools(config.data_dir.join(NOTES)))?);
-    let live = Arc::new(Live::default());
-    let at_work = run::AtWork::default();
+    let (live, at_work) = (Arc::new(Live::default()), run::AtWork::default());
     let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
+    let (budgets, following) = budgets::follow(&store).await?;
     let world = World { found: &found, tools: &tools, live: &live, at_work: &at_work };
     let tables = Box::pin(tables(&node, world, &opened.credentials, clustered.as_ref())).await?;
     let (projections, runner) = read_models::start(&config, &store).await?;
@@ -293,6 +298,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         live,
         answering: found.answering,
         credentials: Arc::clone(&opened.credentials),
+        budgets,
         tools,
         verifier,
         projections,
@@ -311,6 +317,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     begin(&app, read, &mut stop);
     credentials::begin(&app, opened, &mut stop);
     outside::tell(&app, out, &mut stop);
+    following.into_iter().for_each(|task| stop.helper(task));
     let path = app.config.data_dir.join(NODE_FILE);
     NodeNote::here(address).write(&path).map_err(|source| BootError::Note { path, source })?;
     Ok(Running { address, answers: found.answers, told: own.told, app, stop })
@@ -396,6 +403,7 @@ async fn tables(
         tools: Arc::clone(tools),
         live: Arc::clone(live),
         sessions: OnceLock::new(),
+        budgets: OnceLock::new(),
         at_work: at_work.clone(),
         fallbacks: Arc::clone(&fallbacks),
         calls: Room::for_calls(run::MODEL_CALLS_MAX),
@@ -410,7 +418,8 @@ async fn tables(
     let keys = Table::open_for(node.clone(), Arc::new(()), served).await?;
     let settings = Table::open_for(node.clone(), Arc::new(()), served).await?;
     let credentials = Table::open_for(node.clone(), Arc::new(()), served).await?;
-    let directory = Arc::new(Directory { sessions, runs, keys, settings, credentials });
+    let budgets = Table::open_for(node.clone(), Arc::new(()), served).await?;
+    let directory = Arc::new(Directory { sessions, runs, keys, settings, credentials, budgets });
     let local = Local::new();
     local.lead_to(&directory);
     let bus = match clustered {
@@ -421,6 +430,8 @@ async fn tables(
             Bus::Nats(bus)
         }
     };
+    let way = bus.clone();
+    world.budgets.get_or_init(|| budgets::way(way));
     Ok(Tables { fallbacks, bus, directory })
 }
 
@@ -439,6 +450,7 @@ async fn between(
     bus.answer_for(&directory.keys);
     bus.answer_for(&directory.settings);
     bus.answer_for(&directory.credentials);
+    bus.answer_for(&directory.budgets);
     Ok(bus)
 }
 

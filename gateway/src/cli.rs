@@ -6,6 +6,7 @@
 mod about;
 pub mod arguments;
 mod auth;
+mod budget;
 mod chat;
 mod client;
 mod cluster;
@@ -115,6 +116,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Routes(verb) => wait(routes::routes(ctx, verb)),
         Verb::Auth(verb) => wait(auth::auth(ctx, verb)),
         Verb::Prices(verb) => prices::prices(ctx, &verb),
+        Verb::Budget(verb) => wait(budget::budget(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Completion(completion) => about::completion(ctx, &completion),

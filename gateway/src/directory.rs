@@ -4,6 +4,7 @@ use actors::clock::Clock;
 use actors::directory::Serves;
 use actors::host::Hosted;
 use actors::table::{Drained, Table};
+use events::budget::Budget;
 use events::credential::Credential;
 use events::id::Partition;
 use events::key::Key;
@@ -29,6 +30,8 @@ pub struct Directory {
     pub settings: Arc<Table<Settings>>,
     /// The providers' credentials.
     pub credentials: Arc<Table<Credential>>,
+    /// The budgets.
+    pub budgets: Arc<Table<Budget>>,
 }
 
 impl fmt::Debug for Directory {
@@ -49,6 +52,7 @@ impl Directory {
             .chain(of(&self.keys))
             .chain(of(&self.settings))
             .chain(of(&self.credentials))
+            .chain(of(&self.budgets))
             .collect()
     }
 
@@ -64,7 +68,8 @@ impl Directory {
         let _driving = self.sessions.drain(soon).await;
         let keys = cut(self.keys.drain(deadline).await);
         let settings = cut(self.settings.drain(deadline).await);
-        runs + keys + settings + cut(self.credentials.drain(deadline).await)
+        let credentials = cut(self.credentials.drain(deadline).await);
+        runs + keys + settings + credentials + cut(self.budgets.drain(deadline).await)
     }
 }
 
@@ -76,6 +81,7 @@ impl Directory {
         self.keys.serve(partition);
         self.settings.serve(partition);
         self.credentials.serve(partition);
+        self.budgets.serve(partition);
     }
 
     /// Comes to rest in one partition, as [`Self::drain`] does in all.
@@ -86,8 +92,9 @@ impl Directory {
         let keys = self.keys.hand_over(partition, deadline).await;
         let settings = self.settings.hand_over(partition, deadline).await;
         let credentials = self.credentials.hand_over(partition, deadline).await;
-        let partition = partition.number();
-        tracing::debug!(partition, ?runs, ?sessions, ?keys, ?settings, ?credentials, "at rest");
+        let budgets = self.budgets.hand_over(partition, deadline).await;
+        let (partition, named) = (partition.number(), (keys, settings, credentials, budgets));
+        tracing::debug!(partition, ?runs, ?sessions, ?named, "at rest");
     }
 
     /// Ends the hosts of a partition at once, and their effects: no kind waits for another's to be gone.
@@ -97,7 +104,8 @@ impl Directory {
             self.sessions.lose(partition),
             self.keys.lose(partition),
             self.settings.lose(partition),
-            self.credentials.lose(partition)
+            self.credentials.lose(partition),
+            self.budgets.lose(partition)
         );
     }
 }
@@ -129,5 +137,11 @@ impl Serves<Settings> for Directory {
 impl Serves<Credential> for Directory {
     fn table(&self) -> Option<&Arc<Table<Credential>>> {
         Some(&self.credentials)
+    }
+}
+
+impl Serves<Budget> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Budget>>> {
+        Some(&self.budgets)
     }
 }

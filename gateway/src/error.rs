@@ -15,12 +15,15 @@ pub use exit::Exit;
 use self::envelope::Sent;
 use crate::auth::AuthError;
 use crate::telemetry;
+use crate::wire::time::rfc3339;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use events::budget::Short;
 use events::id::{NotAnId, RunId};
 use events::model_call::Class;
 use events::quantity::Millis;
 use serde::Serialize;
+use serde_json::Value;
 use std::error::Error;
 use std::fmt;
 
@@ -51,7 +54,7 @@ pub struct Attempt {
 #[derive(Debug)]
 pub struct ApiError {
     code: Code,
-    message: String,
+    message: Box<str>,
     param: Option<String>,
     retry_after: Option<Millis>,
     repeatable: bool,
@@ -60,6 +63,7 @@ pub struct ApiError {
     class: Option<Class>,
     provider_status: Option<StatusCode>,
     attempts: Vec<Attempt>,
+    budget: Option<Box<Value>>,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -81,6 +85,7 @@ impl ApiError {
             class: None,
             provider_status: None,
             attempts: Vec::new(),
+            budget: None,
             cause: None,
         }
     }
@@ -120,6 +125,15 @@ impl ApiError {
         self.provider_status = failed.then_some(status);
         self.attempts = attempts;
         self
+    }
+
+    /// A call that does not fit a budget: which one, what it allows, what is spent and reserved, and how to raise it.
+    #[must_use]
+    pub fn short(short: &Short) -> Self {
+        let renews = short.renews_at.map(|at| format!("; it begins anew at {}", rfc3339(at)));
+        let message = format!("{short}{}", renews.unwrap_or_default());
+        let budget = Some(Box::new(crate::wire::budget::short(short)));
+        Self { budget, ..Self::new(Code::BudgetExceeded, message) }
     }
 
     /// The run that ended so.
@@ -199,9 +213,9 @@ impl ApiError {
         let (code, status) = (self.code.name(), self.status().as_u16());
         let cause = self.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
         if self.status().is_server_error() {
-            tracing::error!(code, status, cause, message = self.message);
+            tracing::error!(code, status, cause, message = &*self.message);
         } else {
-            tracing::debug!(code, status, cause, message = self.message);
+            tracing::debug!(code, status, cause, message = &*self.message);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The routes, a file for each resource. A route without a row in [`crate::auth`]'s table is refused.
 
+pub mod budgets;
 pub mod chat;
 pub mod credentials;
 pub mod harness;
@@ -21,6 +22,7 @@ use axum::Router;
 /// All of them.
 pub fn routes() -> Router<App> {
     Router::new()
+        .merge(budgets::routes())
         .merge(chat::routes())
         .merge(harness::routes())
         .merge(credentials::routes())

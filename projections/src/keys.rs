@@ -115,6 +115,7 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             | Fact::Session(_)
             | Fact::Settings(_)
             | Fact::Credential(_)
+            | Fact::Budget(_)
             | Fact::Probe => {
                 return Err(illegal(fact.name()).into());
             }

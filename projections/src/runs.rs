@@ -195,6 +195,8 @@ fn evolve(
     let mut kept = match (before, event) {
         (None, Event::Queued(queued)) => return Ok(opened(id, queued, when)),
         (Some(kept), _) if kept.row.phase.standing() != Standing::Ended => kept,
+        // What it did not use of its budgets goes back after its end.
+        (Some(kept), Event::SliceReturned(_)) => kept,
         (None | Some(_), _) => return Err(illegal()),
     };
     apply(&mut kept, event, when).ok_or_else(illegal)?;
@@ -234,7 +236,11 @@ fn apply(kept: &mut Kept, event: &Event, when: When) -> Option<()> {
         | Event::ToolReceipt(_)
         | Event::ToolRetried(_)
         | Event::SpendCrossed(_)
-        | Event::ToolNotSent(_) => {}
+        | Event::ToolNotSent(_)
+        | Event::SliceAsked(_)
+        | Event::SliceGranted(_)
+        | Event::SliceRefused(_)
+        | Event::SliceReturned(_) => {}
         Event::ClientAsked(asked) => row.phase = Phase::WaitingForClient { until: asked.until },
         Event::ClientAnswered(_) | Event::ClientGone(_) => row.phase = Phase::Running,
         Event::Finished(finished) => {

@@ -185,6 +185,10 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
             return Ok(Step { open: Some(open), settled: None, instead_of: None });
         }
         (Some(open), _) => open,
+        // What it did not use of its budgets goes back after its end.
+        (None, Event::SliceReturned(_)) => {
+            return Ok(Step { open: None, settled: None, instead_of: None });
+        }
         (None, _) => return Err(illegal()),
     };
     let meant = matches!(event, Event::ModelAnswered(_)).then(|| open.calls.instead_of());
@@ -205,6 +209,10 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         Event::Finished(_) => return Ok(Step { open: None, settled: None, instead_of: None }),
         Event::Started(_)
         | Event::ModelDelayed(_)
+        | Event::SliceAsked(_)
+        | Event::SliceGranted(_)
+        | Event::SliceRefused(_)
+        | Event::SliceReturned(_)
         | Event::ToolAsked(_)
         | Event::ToolRefused(_)
         | Event::ToolReceipt(_)

@@ -50,6 +50,7 @@ fn spec() -> Arc<Spec> {
         params: Params::default(),
         input: vec![Message::text(Role::User, "what time is it?").body()],
         limits: Limits { steps_max: STEPS + 1, ..Limits::default() },
+        budgets: vec![],
         logic: LOGIC,
         metadata: std::collections::BTreeMap::new(),
         seed: 7,

@@ -108,6 +108,7 @@ async fn runs(node: &Node) -> Arc<Table<Run>> {
         tools: Arc::new(Registry::new([]).expect("no tools")),
         live: Arc::new(Live::default()),
         sessions: OnceLock::new(),
+        budgets: OnceLock::new(),
         calls: Room::for_calls(1),
         fallbacks: Arc::default(),
         at_work: run::AtWork::default(),

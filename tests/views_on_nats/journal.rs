@@ -81,6 +81,7 @@ fn spec() -> Arc<Spec> {
         params: Params::default(),
         input: vec![Message::text(Role::User, "hi").body()],
         limits: Limits::default(),
+        budgets: vec![],
         logic: LOGIC,
         metadata: BTreeMap::new(),
         seed: 7,

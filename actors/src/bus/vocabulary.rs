@@ -1,7 +1,7 @@
 //! What can be said to the owners of each kind of stream, and how they refuse: the frozen numbers of each word.
 
 use crate::carried;
-use events::{credential, key, run, session, settings};
+use events::{budget, credential, key, run, session, settings};
 
 carried!(session::Command {
     Submit { run, spec, on_busy, seen } = 100 / 1;
@@ -28,6 +28,8 @@ carried!(run::Command {
     ClientGone = 204 / 1;
     Stop = 205 / 1;
     Due = 206 / 1;
+    Slice { ask, outcome } = 207 / 1;
+    Returned { scope } = 208 / 1;
 });
 
 carried!(run::Refusal {
@@ -40,6 +42,7 @@ carried!(run::Refusal {
     NothingHeld = 256 / 1;
     ResultMissing(call) = 257 / 1;
     ResultStray(call) = 258 / 1;
+    NoSuchSlice(ask) = 259 / 1;
 });
 
 carried!(key::Command {
@@ -76,4 +79,22 @@ carried!(credential::Refusal {
     Full = 552 / 1;
     BadName = 553 / 1;
     NotNow = 554 / 1;
+});
+
+carried!(budget::Command {
+    Set(terms) = 700 / 1;
+    Remove = 701 / 1;
+    Grant(wanted) = 702 / 1;
+    Return(returned) = 703 / 1;
+    Due = 704 / 1;
+    List(scope) = 705 / 1;
+    Unlist(scope) = 706 / 1;
+});
+
+carried!(budget::Refusal {
+    Short(short) = 750 / 1;
+    Crowded = 751 / 1;
+    RunEnded = 752 / 1;
+    BadTerms = 753 / 1;
+    Full = 754 / 1;
 });

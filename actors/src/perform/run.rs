@@ -1,6 +1,7 @@
 //! A run asks models and runs tools. What comes back is a command; what to do about it is for the rules.
 
 mod account;
+mod slices;
 mod whom;
 
 pub use account::{Fallbacks, Fallen};
@@ -25,6 +26,7 @@ use events::run::step::{self, Charge, Failure, Settled, Stop};
 use events::run::{self, AskModel, Command, Effect, EffectId, Run, RunTool};
 use events::session::Session;
 use providers::{Client, Endpoint, Mode, Unanswered};
+pub use slices::Budgets;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -88,6 +90,8 @@ pub struct World {
     pub live: Arc<Live>,
     /// Where the conversations are; set once both tables exist.
     pub sessions: OnceLock<Weak<Table<Session>>>,
+    /// The way to the owners of budgets; set once there is a bus.
+    pub budgets: OnceLock<Budgets>,
     /// How much is at work.
     pub at_work: AtWork,
     /// What was served by another model than the one that was meant to.
@@ -115,6 +119,8 @@ impl Hosted for Run {
         match effect {
             EffectId::Model(_) => "model",
             EffectId::Tool(..) => "tool",
+            EffectId::Slice(_) => "slice",
+            EffectId::Return(_) => "slice_return",
         }
     }
 
@@ -151,6 +157,14 @@ impl Hosted for Run {
                 let (call, attempt) = (tool.call, tool.attempt);
                 let outcome = run_tool(world, run, tool, &dispatch).await;
                 Command::Tool { call, attempt, outcome }
+            }
+            Effect::AskSlice(asked) => {
+                let outcome = slices::ask(world, run, &asked).await;
+                Command::Slice { ask: asked.ask, outcome }
+            }
+            Effect::ReturnSlice(scope, used) => {
+                slices::give_back(world, run, scope, used).await;
+                Command::Returned { scope }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A run's life: queued, running, ended. What has ended owes nothing and takes no more commands but repeats.
 
+use super::draw;
 use super::hold;
 use super::ledger;
 use super::spec::Spec;
@@ -206,6 +207,7 @@ pub(super) fn finished(state: &mut State, event: &Finished) -> Option<()> {
     }
     state.delayed = None;
     state.tools.clear();
+    draw::on_finished(state);
     state.life = Life::Ended(event.clone());
     Some(())
 }
@@ -213,7 +215,10 @@ pub(super) fn finished(state: &mut State, event: &Finished) -> Option<()> {
 /// The refusal that every command but a repeat gets from a run that is not at work.
 pub(super) fn must_run(state: &State, command: &Command) -> Result<(), Refusal> {
     match (&state.life, command) {
-        (Life::Running, _) | (_, Command::Open { .. } | Command::Stop | Command::Due) => Ok(()),
+        (Life::Running, _)
+        | (_, Command::Open { .. } | Command::Stop | Command::Due | Command::Returned { .. }) => {
+            Ok(())
+        }
         (Life::New, _) => Err(Refusal::NoSuchRun),
         (Life::Queued, _) => Err(Refusal::NotStarted),
         (Life::Ended(_), _) => Err(Refusal::Ended),

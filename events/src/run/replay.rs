@@ -2,7 +2,7 @@
 //!
 //! Exact for an equal logic number; under another one only the structure is checked, and that is said.
 
-use super::{Command, Event, Grant, Run, State, ledger, spec, step};
+use super::{Command, Event, Grant, Run, State, draw, ledger, spec, step};
 use crate::aggregate::Aggregate;
 use crate::quantity::Instant;
 use std::sync::Arc;
@@ -172,16 +172,16 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
             tool(state, receipt.call, &outcome)
         }
         Event::ToolUnknown(unknown) => {
-            let mut all = tool(state, unknown.call, &ledger::Settled::Lost);
-            all.push(Command::Stop);
-            all
+            [tool(state, unknown.call, &ledger::Settled::Lost), vec![Command::Stop]].concat()
         }
         Event::ToolRetried(retried) => tool(state, retried.call, &ledger::Settled::Lost),
+        Event::SliceGranted(_) | Event::SliceRefused(_) | Event::SliceReturned(_) => slice(first),
         Event::ClientAnswered(answered) => {
             vec![Command::ClientAnswer { results: answered.results.clone() }]
         }
         Event::ModelAsked(_)
         | Event::ModelDelayed(_)
+        | Event::SliceAsked(_)
         | Event::ToolAsked(_)
         | Event::ToolRefused(_)
         | Event::ClientAsked(_)
@@ -189,6 +189,19 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         | Event::SpendCrossed(_)
         | Event::Finished(_) => vec![Command::Due, Command::ClientGone, Command::Stop],
     }
+}
+
+fn slice(event: &Event) -> Vec<Command> {
+    if let Event::SliceGranted(granted) = event {
+        return vec![Command::Slice { ask: granted.ask, outcome: draw::Settled::Granted }];
+    }
+    if let Event::SliceRefused(refused) = event {
+        let said = refused.short.clone();
+        let outcome = said.map_or(draw::Settled::Unreached, draw::Settled::Refused);
+        return vec![Command::Slice { ask: refused.ask, outcome }];
+    }
+    let Event::SliceReturned(returned) = event else { return vec![] };
+    vec![Command::Returned { scope: returned.scope }]
 }
 
 fn grant(event: &Event) -> Option<Grant> {

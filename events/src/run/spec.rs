@@ -1,5 +1,6 @@
 //! What a run was asked to do, frozen when it is queued, so that a later change of configuration changes no run.
 
+use crate::budget::Scope;
 use crate::message::Body;
 use crate::model_call;
 use crate::prompt::{Catalogue, Params};
@@ -152,6 +153,8 @@ pub struct Spec {
     pub input: Vec<Body>,
     /// Bounds.
     pub limits: Limits,
+    /// The budgets that count it, narrow to wide.
+    pub budgets: Vec<Scope>,
     /// [`LOGIC`] of the build that queued it.
     pub logic: u16,
     /// The caller's own pairs; they never enter a prompt.

@@ -4,9 +4,10 @@
 //! reservation and is asked again under a new number; an answered call is never asked again.
 
 use super::account::{self, count};
+use super::draw::Took;
 use super::life::{self, MessageRef, Outcome, Reason};
 use super::spec::{Candidate, Plane, Spec};
-use super::{Event, Refusal, State, hold, ledger, unsent};
+use super::{Event, Refusal, State, draw, hold, ledger, owed, unsent};
 use crate::leave::NotSent;
 use crate::message::Body;
 use crate::model_call::{self, Action, Attempts, Class};
@@ -237,6 +238,9 @@ pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<E
         let detail = "the next model call does not fit the run's budget".to_owned();
         return life::close(state, Outcome::Exhausted, Reason::Budget, detail);
     }
+    if let Some(asked) = draw::short(state, spec, (candidate, who), reserved, not_before) {
+        return vec![asked];
+    }
     let messages: Vec<Hash> = refs(state).iter().map(|message| message.hash).collect();
     let request =
         request_hash(&who.provider, &who.model, spec.tools.hash(), &messages, &spec.params);
@@ -262,10 +266,11 @@ pub(super) fn advance(state: &State, now: Instant) -> Vec<Event> {
 
 /// Goes on after something settled, unless something else is still open.
 pub(super) fn advance_if_idle(state: &State, now: Instant) -> Vec<Event> {
-    let busy = state.model.is_some()
-        || state.held.is_some()
-        || state.tools.iter().any(ledger::Call::is_open);
-    if busy || state.life != life::Life::Running { vec![] } else { advance(state, now) }
+    if owed::busy(state) || state.life != life::Life::Running {
+        vec![]
+    } else {
+        advance(state, now)
+    }
 }
 
 pub(super) fn settled(
@@ -419,12 +424,10 @@ pub(super) fn candidate<'a>(state: &'a State, open: &OpenCall) -> Option<&'a Can
 
 pub(super) fn on_asked(state: &mut State, event: &ModelAsked) -> Option<()> {
     let running = matches!(state.life, life::Life::Running);
-    let busy = state.model.is_some()
-        || state.held.is_some()
-        || state.tools.iter().any(ledger::Call::is_open);
-    if !running || busy || event.call != state.next_call {
+    if !running || owed::busy(state) || event.call != state.next_call {
         return None;
     }
+    draw::on_intent(state, event.reserved)?;
     let news = news(state);
     state.transcript.extend(news);
     state.answers.clear();
@@ -453,6 +456,7 @@ pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()
     count(state, &open, |total, billing| {
         total.answered(&event.usage, open.asked.reserved, billing);
     });
+    draw::settle(state, &open, Took::Cost(event.usage.cost));
     state.usage = event.usage;
     state.served = Some(open.asked.candidate);
     state.answered = state.answered.checked_add(1)?;
@@ -471,6 +475,7 @@ pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
     if open.asked.candidate == 0 {
         state.primary_failed = Some(event.class);
     }
+    draw::settle(state, &open, event.charge.into());
     state.attempts = event.attempts;
     Some(())
 }
@@ -478,6 +483,7 @@ pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
 pub(super) fn on_unknown(state: &mut State, event: &ModelUnknown) -> Option<()> {
     let open = take_open(state, event.call)?;
     count(state, &open, |total, billing| total.unknown(event.reserved, billing));
+    draw::settle(state, &open, Took::Worst);
     state.attempts = event.attempts;
     Some(())
 }

@@ -1,6 +1,7 @@
 //! Model calls that never left: certain, free, and asked again. No budget, no try and no candidate is used up by one;
 //! only its pace slows, so that a node that can send nothing does not fill its journal with intents.
 
+use super::draw::{self, Took};
 use super::step::{self, CallNo, OpenCall};
 use super::{Event, State};
 use crate::leave::NotSent;
@@ -40,7 +41,8 @@ pub(super) fn not_sent(state: &State, open: &OpenCall, why: NotSent, now: Instan
 
 pub(super) fn on_not_sent(state: &mut State, event: &ModelNotSent) -> Option<()> {
     let row = state.unsent.in_a_row;
-    step::take_open(state, event.call)?;
+    let open = step::take_open(state, event.call)?;
+    draw::settle(state, &open, Took::Nothing);
     state.unsent.in_all = state.unsent.in_all.checked_add(1)?;
     state.unsent.in_a_row = row.saturating_add(1);
     Some(())

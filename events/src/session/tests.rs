@@ -31,6 +31,7 @@ fn spec() -> Arc<Spec> {
         params: Params::default(),
         input: vec![said("hi")],
         limits: Limits::default(),
+        budgets: vec![],
         logic: 1,
         metadata: std::collections::BTreeMap::new(),
         seed: 7,

@@ -33,6 +33,8 @@ pub enum Right {
     NodesManage,
     /// Add, rotate and remove provider credentials, and rotate the cluster's key.
     CredentialsManage,
+    /// Set and remove budgets.
+    BudgetsManage,
 }
 
 impl fmt::Display for Right {
@@ -51,6 +53,7 @@ impl fmt::Display for Right {
             Self::KeysManage => "manage keys",
             Self::NodesManage => "manage nodes",
             Self::CredentialsManage => "manage provider credentials",
+            Self::BudgetsManage => "manage budgets",
         })
     }
 }
@@ -59,7 +62,7 @@ const READER: [Right; 5] =
     [Right::ModelRead, Right::RunRead, Right::JournalRead, Right::UsageRead, Right::HealthRead];
 const RUNNER: [Right; 3] = [Right::ChatWrite, Right::RunStart, Right::RunStop];
 const APPROVER: [Right; 1] = [Right::HoldAnswer];
-const OPERATOR: [Right; 1] = [Right::JournalBackup];
+const OPERATOR: [Right; 2] = [Right::JournalBackup, Right::BudgetsManage];
 const ADMIN: [Right; 3] = [Right::KeysManage, Right::NodesManage, Right::CredentialsManage];
 
 /// Whether a role has a right.
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const RIGHTS: [Right; 13] = [
+    const RIGHTS: [Right; 14] = [
         Right::ModelRead,
         Right::ChatWrite,
         Right::RunRead,
@@ -123,6 +126,7 @@ mod tests {
         Right::KeysManage,
         Right::NodesManage,
         Right::CredentialsManage,
+        Right::BudgetsManage,
     ];
 
     fn rights(role: Role) -> BTreeSet<Right> {

@@ -3,10 +3,14 @@
 //! Only shapes stand here; a verb does its work in the module that has its name.
 
 mod auth;
+mod budget;
 mod cluster;
+mod prices;
 
 pub use auth::{Auth, Import, Profile, Secret};
+pub use budget::{Budget, BudgetScope, BudgetSet, Per, Unpriced};
 pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes, UpgradeSchema};
+pub use prices::Prices;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -121,6 +125,9 @@ pub enum Verb {
     /// List, compare and replace the table of prices
     #[command(subcommand)]
     Prices(Prices),
+    /// Hard limits on what models may cost, by session, key, project or all
+    #[command(subcommand)]
+    Budget(Budget),
     /// Tokens and cost
     #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
     Usage(Usage),
@@ -437,30 +444,6 @@ pub enum Routes {
         /// As it is for this project
         #[arg(long, value_name = "ID")]
         project: Option<String>,
-    },
-}
-
-/// The table of prices.
-#[derive(Debug, Subcommand)]
-pub enum Prices {
-    /// List the prices in force, with the day and the place they were read from
-    #[command(visible_alias = "list")]
-    Ls,
-    /// Say what another table would change
-    #[command(after_help = "Examples:\n  piton prices diff --file prices.json")]
-    Diff {
-        /// The other table
-        #[arg(long, value_name = "FILE")]
-        file: PathBuf,
-    },
-    /// Take another table, after checking it
-    #[command(
-        after_help = "Examples:\n  piton prices ls --json > prices.json   # then edit it: micro-USD per million tokens\n  piton prices update --file prices.json"
-    )]
-    Update {
-        /// The other table
-        #[arg(long, value_name = "FILE")]
-        file: PathBuf,
     },
 }
 

@@ -118,6 +118,8 @@ codes! {
     CredentialConflict  "credential_conflict"      CONFLICT              Conflict           "invalid_request_error" Useless;
     /// There is no vault here, or it can not be read with what this node was given.
     VaultUnusable       "vault_unusable"           SERVICE_UNAVAILABLE   Configuration      "server_error"          Useless;
+    /// A budget has no room for the call.
+    BudgetExceeded      "budget_exceeded"          PAYMENT_REQUIRED      Budget             "billing_error"         Useless;
     /// The model's provider has no key or no address here.
     RouteUnconfigured   "route_unconfigured"       SERVICE_UNAVAILABLE   Configuration      "server_error"          Useless;
     /// Stored bytes are not those that were written.

@@ -6,6 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use events::model_call::Class;
 use serde::Serialize;
+use serde_json::Value;
 
 /// What clients of a path expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,7 @@ pub(super) struct Sent {
     message: String,
     param: Option<String>,
     attempts: Vec<Attempt>,
+    budget: Option<Box<Value>>,
 }
 
 #[derive(Serialize)]
@@ -70,6 +72,8 @@ struct Model<'a> {
     code: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     attempts: &'a [Attempt],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -81,6 +85,8 @@ struct Run<'a> {
     runbook: String,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     attempts: &'a [Attempt],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -95,9 +101,10 @@ impl Sent {
             class: error.class,
             status: error.status(),
             words: error.words(),
-            message: error.message.clone(),
+            message: error.message.to_string(),
             param: error.param.clone(),
             attempts: error.attempts.clone(),
+            budget: error.budget.clone(),
         }
     }
 
@@ -115,9 +122,10 @@ impl Sent {
     pub(super) fn body(&self, plane: Plane, request_id: Option<&str>) -> String {
         let Self { code, words: (kind, word), message, param, attempts, .. } = self;
         let (param, code) = (param.as_deref(), *code);
+        let budget = self.budget.as_deref();
         let body = match plane {
             Plane::Model => {
-                let error = Model { message, r#type: kind, param, code: word, attempts };
+                let error = Model { message, r#type: kind, param, code: word, attempts, budget };
                 serde_json::to_string(&Envelope { error })
             }
             Plane::Messages => {
@@ -125,8 +133,14 @@ impl Sent {
                 return problem::body(status.as_u16(), message, word, request_id);
             }
             Plane::Run => {
-                let error =
-                    Run { code: code.name(), message, param, runbook: code.runbook(), attempts };
+                let error = Run {
+                    code: code.name(),
+                    message,
+                    param,
+                    runbook: code.runbook(),
+                    attempts,
+                    budget,
+                };
                 serde_json::to_string(&Envelope { error })
             }
         };

@@ -4,7 +4,7 @@ use super::{ApiError, Code};
 use actors::order::NoDecision;
 use events::model_call::Class;
 use events::quantity::Millis;
-use events::{credential, key, run, session, settings};
+use events::{budget, credential, key, run, session, settings};
 use projections::ReadError;
 use std::error::Error;
 use store::StoreError;
@@ -44,6 +44,7 @@ impl From<run::Refusal> for ApiError {
             run::Refusal::Ended => Code::RunEnded,
             run::Refusal::OtherInput => Code::IdempotencyConflict,
             run::Refusal::NoSuchCall(_)
+            | run::Refusal::NoSuchSlice(_)
             | run::Refusal::NoSuchTool(_)
             | run::Refusal::ResultMissing(_)
             | run::Refusal::ResultStray(_) => Code::InvalidRequest,
@@ -77,6 +78,18 @@ impl From<key::Refusal> for ApiError {
         let code = match refusal {
             key::Refusal::NoSuchKey => Code::NotFound,
             key::Refusal::Exists => Code::InvalidRequest,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<budget::Refusal> for ApiError {
+    fn from(refusal: budget::Refusal) -> Self {
+        let code = match &refusal {
+            budget::Refusal::Short(short) => return Self::short(short),
+            budget::Refusal::Crowded => Code::Busy,
+            budget::Refusal::RunEnded => Code::RunEnded,
+            budget::Refusal::BadTerms | budget::Refusal::Full => Code::InvalidRequest,
         };
         Self::new(code, refusal.to_string())
     }

@@ -3,6 +3,8 @@
 use crate::app::App;
 use crate::error::{ApiError, Code};
 use actors::routing::{RouteError, Routed, Wanted};
+use events::budget::Whose;
+use events::id::SessionId;
 use events::message::Body;
 use events::prompt::{Catalogue, Params};
 use events::quantity::Millis;
@@ -22,6 +24,8 @@ pub struct Draft<'a> {
     pub caller: Actor,
     /// Which project.
     pub project: String,
+    /// In which conversation.
+    pub session: Option<SessionId>,
     /// The model as asked; `None` for the one of the role.
     pub model: Option<&'a str>,
     /// What it is asked for.
@@ -101,6 +105,7 @@ pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
     let project = &draft.project;
     let wanted = Wanted { model: draft.model, role: &draft.role, phase: None, project };
     let routed = route(app, &wanted)?;
+    let budgets = app.budgets_of(Whose { session: draft.session, caller: draft.caller, project });
     Ok(Spec {
         plane: draft.plane,
         delivery: draft.delivery,
@@ -116,6 +121,7 @@ pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
         params: draft.params,
         input: draft.input,
         limits: draft.limits,
+        budgets,
         logic: LOGIC,
         metadata: draft.metadata,
         seed: app.seed(),

@@ -63,7 +63,7 @@ pub async fn answer(app: &App, caller: &Caller, request: Request) -> Result<Resp
         return bound::answer(app, caller, &name, request, room).await;
     }
     let (run, repeat) = run_id(app, caller, &request, None).await?;
-    let spec = Arc::new(spec(app, caller, &request, &request.asked.messages)?);
+    let spec = Arc::new(spec(app, caller, &request, None, &request.asked.messages)?);
     let reader = app.live.reader(run);
     let command = Command::Open { spec, session: None, grant: None };
     let order = app.order(command, caller.actor, Lane::Data);
@@ -109,6 +109,7 @@ fn spec(
     app: &App,
     caller: &Caller,
     request: &Request,
+    session: Option<SessionId>,
     input: &[Message],
 ) -> Result<Spec, ApiError> {
     let asked = &request.asked;
@@ -118,6 +119,7 @@ fn spec(
         delivery: request.door.delivery(),
         caller: caller.actor,
         project: "default".to_owned(),
+        session,
         model,
         role,
         phase: None,

@@ -1,6 +1,7 @@
 //! A fact as JSON, whole: what the journal's export and the events stream show.
 
 use super::{time::rfc3339, usage};
+use events::budget::Scope;
 use events::catalogue::Fact;
 use events::journal;
 use events::leave::NotSent;
@@ -74,6 +75,7 @@ pub fn told(fact: &Fact, bodies: Bodies) -> Value {
         Fact::Key(event) => key_event(event),
         Fact::Settings(settings::Event::ReaderRaised(raised)) => json!({"to": raised.to.0}),
         Fact::Credential(event) => super::credential::event(event),
+        Fact::Budget(event) => super::budget::event(event),
         Fact::Probe => Value::Null,
     }
 }
@@ -139,6 +141,7 @@ fn spec(spec: &Spec, bodies: Bodies) -> Value {
             "usd": usage::dollars(spec.limits.cost_max),
             "calls": spec.limits.model_calls_max,
         },
+        "budgets": spec.budgets.iter().map(Scope::as_str).collect::<Vec<_>>(),
         "metadata": bodies.fields(&spec.metadata),
         "logic": spec.logic,
         "input_hash": spec.input_hash.to_string(),
@@ -290,6 +293,10 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
         run::Event::ModelNotSent(unsent) => {
             json!({"call": unsent.call.0, "why": unsent.why.word(), "waited_ms": waited(unsent.why)})
         }
+        run::Event::SliceAsked(_)
+        | run::Event::SliceGranted(_)
+        | run::Event::SliceRefused(_)
+        | run::Event::SliceReturned(_) => super::budget::of_run(event),
         run::Event::ToolAsked(asked) => json!({
             "tool": asked.call.0,
             "index": asked.index,

@@ -14,6 +14,7 @@ pub(super) fn event(known: &Fact) -> String {
         Fact::Key(event) => format!("key.{}", event.name()),
         Fact::Settings(event) => format!("settings.{}", event.name()),
         Fact::Credential(event) => format!("credential.{}", event.name()),
+        Fact::Budget(event) => format!("budget.{}", event.name()),
         Fact::Probe => known.name().to_owned(),
     }
 }

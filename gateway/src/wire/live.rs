@@ -23,6 +23,10 @@ pub const fn name(event: &Event) -> &'static str {
         Event::ModelUnknown(_) => "model.unknown",
         Event::ModelDelayed(_) => "model.delayed",
         Event::ModelNotSent(_) => "model.not_sent",
+        Event::SliceAsked(_) => "budget.asked",
+        Event::SliceGranted(_) => "budget.granted",
+        Event::SliceRefused(_) => "budget.refused",
+        Event::SliceReturned(_) => "budget.returned",
         Event::ToolAsked(_) => "tool.started",
         Event::ToolRefused(_) => "tool.refused",
         Event::ToolReceipt(receipt) => match receipt.outcome {

@@ -88,6 +88,7 @@ pub fn object(
         "tool_calls": state.next_tool.0,
         "tool_calls_unknown": state.tools_unknown,
         "waiting_for": state.held.as_ref().map(|held| json!({"calls": held.calls, "until": rfc3339(held.until)})),
+        "budget_refusal": state.short.as_deref().map(super::budget::short),
         "output": output(state),
         "usage": usages(state),
     })

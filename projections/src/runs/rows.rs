@@ -158,6 +158,7 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             | Fact::Key(_)
             | Fact::Settings(_)
             | Fact::Credential(_)
+            | Fact::Budget(_)
             | Fact::Probe => {
                 return Err(illegal(fact.name()).into());
             }

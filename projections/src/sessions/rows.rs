@@ -93,7 +93,12 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
     for fact in facts {
         row = Some(match fact {
             Fact::Session(event) => evolve(row, id, event, commit.at, commit.position)?,
-            Fact::Run(_) | Fact::Key(_) | Fact::Settings(_) | Fact::Credential(_) | Fact::Probe => {
+            Fact::Run(_)
+            | Fact::Key(_)
+            | Fact::Settings(_)
+            | Fact::Credential(_)
+            | Fact::Budget(_)
+            | Fact::Probe => {
                 return Err(illegal(fact.name()).into());
             }
         });

@@ -76,6 +76,7 @@ pub(crate) fn spec(project: &str, text: &str) -> Arc<Spec> {
         params: Params::default(),
         input: vec![said(text)],
         limits: Limits { steps_max: 6, ..Limits::default() },
+        budgets: vec![],
         logic: LOGIC,
         metadata: std::collections::BTreeMap::new(),
         seed: 7,

@@ -9,8 +9,8 @@ use events::prompt::{Catalogue, Params};
 use events::quantity::Instant;
 use events::record::Boot;
 use events::record::Epoch;
-use events::run::{self, ledger, life, spec, step};
-use events::{credential, key, session};
+use events::run::{self, draw, ledger, life, spec, step};
+use events::{budget, credential, key, session};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -67,6 +67,7 @@ fn run_spec() -> Arc<spec::Spec> {
         params: Params::default(),
         input: vec![said("hi")],
         limits: spec::Limits::default(),
+        budgets: vec![],
         logic: 1,
         metadata: std::collections::BTreeMap::new(),
         seed: 7,
@@ -106,7 +107,7 @@ fn session_commands() -> Vec<session::Command> {
 }
 
 fn run_commands() -> Vec<run::Command> {
-    use run::Command::{ClientAnswer, ClientGone, Due, Model, Open, Stop, Tool};
+    use run::Command::{ClientAnswer, ClientGone, Due, Model, Open, Returned, Slice, Stop, Tool};
     let session = Some(SessionId::new(Place::default(), 9));
     let history = vec![life::MessageRef { hash: Hash([4; 32]), bytes: 5 }];
     let grant = Some(run::Grant { fence: life::Fence(3), history });
@@ -119,6 +120,9 @@ fn run_commands() -> Vec<run::Command> {
         ClientGone,
         Stop,
         Due,
+        Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Granted },
+        Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Refused(short()) },
+        Returned { scope: budget::Scope::ALL },
     ]
 }
 
@@ -145,6 +149,7 @@ fn refusals(out: &mut Vec<String>) {
         Run::NothingHeld,
         Run::ResultMissing("a".into()),
         Run::ResultStray("b".into()),
+        Run::NoSuchSlice(draw::SliceNo(3)),
     ];
     lines(&run, out);
     lines(&[key::Refusal::NoSuchKey, key::Refusal::Exists], out);
@@ -157,6 +162,47 @@ fn refusals(out: &mut Vec<String>) {
         Credential::NotNow,
     ];
     lines(&credential, out);
+    use budget::Refusal as Budget;
+    let budget =
+        [Budget::Short(short()), Budget::Crowded, Budget::RunEnded, Budget::BadTerms, Budget::Full];
+    lines(&budget, out);
+}
+
+fn short() -> Box<budget::Short> {
+    use events::quantity::MicroUsd;
+    Box::new(budget::Short {
+        scope: budget::Scope::ALL,
+        usd: Some(MicroUsd(300)),
+        calls: None,
+        spent: budget::Amount { usd: MicroUsd(2), calls: 1 },
+        reserved: budget::Amount::default(),
+        wanted: Some(MicroUsd(299)),
+        renews: budget::Renewal::Day,
+        renews_at: Some(Instant(300)),
+    })
+}
+
+fn budget_commands() -> Vec<budget::Command> {
+    use budget::{Amount, Command, Renewal, Returned, Scope, Terms, Unpriced, Wanted};
+    use events::quantity::MicroUsd;
+    let (scope, run) = (Scope::ALL, run_id());
+    let terms = Terms {
+        usd: Some(MicroUsd(300)),
+        calls: None,
+        renews: Renewal::Day,
+        warn_at: vec![50, 80],
+        unpriced: Unpriced::Refuse,
+    };
+    let used = Amount { usd: MicroUsd(300), calls: 2 };
+    vec![
+        Command::Set(terms),
+        Command::Remove,
+        Command::Grant(Wanted { scope, run, ask: 1, usd: Some(MicroUsd(300)), calls: 1 }),
+        Command::Return(Returned { run, used }),
+        Command::Due,
+        Command::List(scope),
+        Command::Unlist(scope),
+    ]
 }
 
 fn undecided() -> Vec<NoDecision> {
@@ -278,6 +324,7 @@ fn the_bytes_of_what_crosses_nodes_do_not_change() {
     lines(&[Request::Ping, Request::Suspect { boot: Boot(300) }], &mut found);
     lines(&[Reply::Here], &mut found);
     lines(&credential_commands(), &mut found);
+    lines(&budget_commands(), &mut found);
     refusals(&mut found);
     between_nodes(&mut found);
     let reader = events::settings::Reader(2);
@@ -317,6 +364,8 @@ fn no_number_is_used_twice_over_the_whole_bus() {
         Reply::TABLE,
         credential::Command::TABLE,
         credential::Refusal::TABLE,
+        budget::Command::TABLE,
+        budget::Refusal::TABLE,
     ];
     let all: Vec<(u16, u16)> =
         tables.into_iter().flatten().map(|(kind, schema, _)| (*kind, *schema)).collect();

@@ -113,7 +113,7 @@ pub async fn start(
     let (run, repeat) = run_id(&app, &caller, &headers, session)?;
     app.admit_run()?;
     let on_busy = asked.on_busy;
-    let spec = Arc::new(spec(&app, &caller, asked, &body)?);
+    let spec = Arc::new(spec(&app, &caller, asked, session, &body)?);
     let known = if repeat { known(&app, run).await? } else { None };
     let replayed = known.is_some();
     let observed = match (known, session) {
@@ -178,7 +178,13 @@ fn run_id(
     Ok((RunId::derived(place, &parts), true))
 }
 
-fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, ApiError> {
+fn spec(
+    app: &App,
+    caller: &Caller,
+    asked: Asked,
+    session: Option<SessionId>,
+    body: &[u8],
+) -> Result<Spec, ApiError> {
     let input = messages(asked.instructions, asked.input)?;
     let all = || app.tools.names().map(str::to_owned).collect();
     // A tool is known by its own name (`note.append`) and by the model's (`note_append`).
@@ -207,12 +213,13 @@ fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, A
         return Err(bad(format!("phase: give 1 to {PHASE_MAX} bytes")));
     }
     limits.model_calls_max = asked.budget.calls;
-    limits.cost_max = asked.budget.usd.map(micro_usd).transpose()?;
+    limits.cost_max = asked.budget.usd.map(|usd| micro_usd("budget.usd", usd)).transpose()?;
     let said = Draft {
         plane: Plane::Run,
         delivery: Delivery::Live,
         caller: caller.actor,
         project: asked.project_id.unwrap_or_else(|| "default".to_owned()),
+        session,
         model: asked.model.as_deref(),
         role,
         phase: asked.phase,
@@ -231,14 +238,18 @@ fn spec(app: &App, caller: &Caller, asked: Asked, body: &[u8]) -> Result<Spec, A
 }
 
 /// Dollars as millionths, by way of decimal text: money never goes through binary fractions.
-fn micro_usd(dollars: f64) -> Result<MicroUsd, ApiError> {
+///
+/// # Errors
+///
+/// 400 for what is no amount.
+pub fn micro_usd(field: &str, dollars: f64) -> Result<MicroUsd, ApiError> {
     let text = format!("{dollars:.6}");
     let (whole, part) = text.split_once('.').unwrap_or((&text, "0"));
     let micro = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(1_000_000));
     let amount = micro.and_then(|micro| micro.checked_add(part.parse().ok()?));
     amount
         .map(MicroUsd)
-        .ok_or_else(|| bad(format!("budget.usd: {dollars} is not an amount of dollars")))
+        .ok_or_else(|| bad(format!("{field}: {dollars} is not an amount of dollars")))
 }
 
 fn messages(instructions: Option<String>, input: Input) -> Result<Vec<Body>, ApiError> {

@@ -141,7 +141,7 @@ async fn submit(
 ) -> Result<Step, ApiError> {
     let (run, repeat) = super::run_id(app, caller, request, Some(id)).await?;
     let reader = app.live.reader(run);
-    let spec = Arc::new(spec(app, caller, request, input)?);
+    let spec = Arc::new(spec(app, caller, request, Some(id), input)?);
     let count = u32::try_from(session.messages.len()).unwrap_or(u32::MAX);
     // What another request has in flight will be part of the conversation: this one was written without it.
     let command = Command::Submit { run, spec, on_busy: OnBusy::Reject, seen: Some(count) };

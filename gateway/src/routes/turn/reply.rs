@@ -131,7 +131,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 /// The message and how it stopped, or what the caller is told instead.
 pub(in crate::routes) fn answer(state: &State) -> Result<(Message, Finish), ApiError> {
     if let Some(end) = state.ended().filter(|end| end.outcome != Outcome::Completed) {
-        return Err(failure(end));
+        return Err(failure(state, end));
     }
     let message = match state.answer().map(events::message::Body::message) {
         Some(message) => message.map_err(ApiError::unreadable)?,
@@ -148,20 +148,24 @@ pub(in crate::routes) fn answer(state: &State) -> Result<(Message, Finish), ApiE
     Ok((message, finish))
 }
 
-fn failure(end: &Finished) -> ApiError {
+fn failure(state: &State, end: &Finished) -> ApiError {
     let detail = end.detail.as_str();
     match &end.reason {
         Reason::ModelFailed(class) => ApiError::of_class(*class, detail),
         Reason::ModelUnknown => {
             ApiError::new(Code::ProvidersExhausted, format!("the model call was lost: {detail}"))
         }
+        Reason::Budget => match &state.short {
+            Some(short) => ApiError::short(short),
+            None if end.outcome == Outcome::Errored => ApiError::new(Code::Busy, detail),
+            None => ApiError::new(Code::BudgetExceeded, detail),
+        },
         Reason::Stopped => ApiError::new(Code::RunEnded, "the run was stopped".to_owned()),
         Reason::Answered
         | Reason::ToolCalls
         | Reason::Length
         | Reason::ContentFilter
         | Reason::StepLimit
-        | Reason::Budget
         | Reason::ClientToolGone => {
             ApiError::new(Code::RunEnded, format!("the run ended: {detail}"))
         }
