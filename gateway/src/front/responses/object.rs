@@ -84,15 +84,17 @@ pub(super) const fn last(finish: Finish) -> Status {
     }
 }
 
+/// Clients take null for the whole or for the details and for no number in them: Codex gives an answer up that has one.
 fn usage(usage: &Usage) -> Value {
-    let count = |tokens: Option<Tokens>| tokens.map(|tokens| tokens.0);
-    let (input, output) = (count(usage.prompt), count(usage.completion));
-    let total = input.zip(output).map(|(input, output)| input.saturating_add(output));
+    let details = |name: &str, tokens: Option<Tokens>| {
+        tokens.map_or(Value::Null, |tokens| json!({name: tokens.0}))
+    };
+    let (Some(input), Some(output)) = (usage.prompt, usage.completion) else { return Value::Null };
     json!({
-        "input_tokens": input,
-        "input_tokens_details": {"cached_tokens": count(usage.cached_input)},
-        "output_tokens": output,
-        "output_tokens_details": {"reasoning_tokens": count(usage.reasoning)},
-        "total_tokens": total,
+        "input_tokens": input.0,
+        "input_tokens_details": details("cached_tokens", usage.cached_input),
+        "output_tokens": output.0,
+        "output_tokens_details": details("reasoning_tokens", usage.reasoning),
+        "total_tokens": input.0.saturating_add(output.0),
     })
 }

@@ -319,12 +319,14 @@ fn each_end_has_its_status_and_what_is_unknown_is_null() {
         assert_eq!((&got["status"], &got["incomplete_details"]), (&json!(status), &reason));
         assert_eq!(got["output"][0]["status"], item);
     }
-    let end = Ending { message: &said, finish: Finish::Stop, usage: &Usage::default() };
-    let got = object(run_id(7), Standing::Ended(&end), &style);
-    let nothing = json!({"input_tokens": null, "input_tokens_details": {"cached_tokens": null},
-        "output_tokens": null, "output_tokens_details": {"reasoning_tokens": null},
-        "total_tokens": null});
-    assert_eq!(got["usage"], nothing);
+    let known = Usage { cached_input: None, reasoning: None, ..usage() };
+    let plain = json!({"input_tokens": 1010, "input_tokens_details": null, "output_tokens": 5,
+        "output_tokens_details": null, "total_tokens": 1015});
+    let half = Usage { completion: None, ..usage() };
+    for (usage, then) in [(&Usage::default(), Value::Null), (&half, Value::Null), (&known, plain)] {
+        let end = Ending { message: &said, finish: Finish::Stop, usage };
+        assert_eq!(object(run_id(7), Standing::Ended(&end), &style)["usage"], then);
+    }
     let cancelled = object(run_id(7), Standing::Cancelled, &style);
     assert_eq!((&cancelled["status"], &cancelled["usage"]), (&json!("cancelled"), &Value::Null));
     let hidden = ended(&answered(), Finish::ToolCalls, &style);
