@@ -1,6 +1,6 @@
 //! What was asked of an owner that will never answer is not waited for: whoever asked is told to ask again.
 
-use super::{Command, Far, Line, Wire, partition};
+use super::{Command, Far, Line, Server, Wire, partition};
 use crate::hosts::probe::patient;
 use actors::bus::Bus;
 use actors::cluster::keeper::Holders;
@@ -28,15 +28,23 @@ async fn heeding() -> (Line, watch::Sender<Arc<Holders>>, mpsc::Receiver<Boot>) 
     (line, holders, suspected)
 }
 
+/// Hears every command and answers none. It has heard itself: a flush only says that the subscription was written, and
+/// another connection's command may overtake it at the server.
+async fn deaf(server: &Server) -> async_nats::Subscriber {
+    let client = patient(async_nats::connect(server.urls())).await.unwrap();
+    let mut deaf = patient(client.subscribe("piton.test.cmd.>")).await.unwrap();
+    patient(client.publish("piton.test.cmd.itself", "".into())).await.unwrap();
+    patient(deaf.next()).await.unwrap();
+    deaf
+}
+
 #[tokio::test]
 async fn a_command_that_was_lost_on_its_way_is_asked_again_when_another_owner_stands() {
     let (line, holders, _suspected) = heeding().await;
     let Far { owner, server } = line.far.as_ref().unwrap();
     // Hears everything and says nothing, as a node that died with the command in its hand.
     patient(owner.leave(partition())).await;
-    let client = patient(async_nats::connect(server.urls())).await.unwrap();
-    let mut deaf = patient(client.subscribe("piton.test.cmd.>")).await.unwrap();
-    patient(client.flush()).await.unwrap();
+    let mut deaf = deaf(server).await;
     let order = line.rig.order(Command::Add(3));
     let take_over = async {
         deaf.next().await.unwrap();
@@ -58,9 +66,7 @@ async fn a_command_whose_connection_is_gone_is_asked_again() {
     let (mut line, _holders, _suspected) = heeding().await;
     let Far { owner, server } = line.far.as_mut().unwrap();
     patient(owner.leave(partition())).await;
-    let client = patient(async_nats::connect(server.urls())).await.unwrap();
-    let mut deaf = patient(client.subscribe("piton.test.cmd.>")).await.unwrap();
-    patient(client.flush()).await.unwrap();
+    let mut deaf = deaf(server).await;
     let order = line.rig.order(Command::Add(3));
     let cut = async {
         deaf.next().await.unwrap();
