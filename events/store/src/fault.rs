@@ -155,7 +155,7 @@ impl Faults {
         self.0.as_ref().is_some_and(|plan| !plan.steps.is_empty() || plan.drill.is_some())
     }
 
-    /// Whoever visits a point waits while a file of its name stands in the folder; see [`Drill`].
+    /// Whoever visits a point waits while a file of its name stands in the folder; see `Drill`.
     #[must_use]
     pub fn held_in(folder: PathBuf) -> Self {
         Self(Some(Arc::new(Plan { drill: Some(Drill::in_folder(folder)), ..Plan::default() })))
