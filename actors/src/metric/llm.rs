@@ -1,8 +1,12 @@
 //! Names of what model calls of runs used and cost. Labels are a role, a provider, a model and a word; never an id, a
 //! run or a key.
+//!
+//! Roles and models are words of whoever asks, so only so many of them get a series of their own.
 
 use events::quantity::MicroUsd;
 use metrics::{Unit, counter, describe_counter, gauge};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Counter, tokens by `role`, `provider`, `model` and `kind`: `prompt` (all of the input), `completion`,
 /// `cached_input`, `cache_write` and `reasoning`, which are parts of the two.
@@ -26,6 +30,39 @@ const PRIMARY: &str = "primary";
 const FALLBACK: &str = "fallback";
 const REASON: &str = "reason";
 
+/// Roles that get a series of their own: those of the product, and some with disciplines.
+const ROLES_MAX: usize = 64;
+/// Models that do: more than any route names.
+const MODELS_MAX: usize = 512;
+/// The label of all others.
+const OTHER: &str = "other";
+
+/// Words that have a series. Of the process, as the recorder is.
+struct Series(Mutex<BTreeSet<String>>);
+
+static ROLES: Series = Series(Mutex::new(BTreeSet::new()));
+static MODELS: Series = Series(Mutex::new(BTreeSet::new()));
+
+impl Series {
+    /// The word, if it has a series or there is room for one more; else that of all others.
+    fn label(&self, word: &str, max: usize) -> String {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(word) && known.len() >= max {
+            return OTHER.to_owned();
+        }
+        known.insert(word.to_owned());
+        word.to_owned()
+    }
+}
+
+fn role_label(role: &str) -> String {
+    ROLES.label(role, ROLES_MAX)
+}
+
+fn model_label(model: &str) -> String {
+    MODELS.label(model, MODELS_MAX)
+}
+
 /// Whether the tokens of a settled call are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tokens {
@@ -38,7 +75,7 @@ pub(crate) fn called([role, provider, model]: [&str; 3], calls: u64, tokens: Tok
         Tokens::Known => "true",
         Tokens::Unknown => "false",
     };
-    let (role, provider, model) = (role.to_owned(), provider.to_owned(), model.to_owned());
+    let (role, provider, model) = (role_label(role), provider.to_owned(), model_label(model));
     counter!(CALLS, ROLE => role, PROVIDER => provider, MODEL => model, REPORTED => reported)
         .increment(calls);
 }
@@ -47,7 +84,7 @@ pub(crate) fn tokens([role, provider, model]: [&str; 3], kind: &'static str, cou
     if count == 0 {
         return;
     }
-    let (role, provider, model) = (role.to_owned(), provider.to_owned(), model.to_owned());
+    let (role, provider, model) = (role_label(role), provider.to_owned(), model_label(model));
     counter!(TOKENS, ROLE => role, PROVIDER => provider, MODEL => model, KIND => kind)
         .increment(count);
 }
@@ -58,17 +95,17 @@ pub(crate) fn cost([role, provider, model]: [&str; 3], cost: MicroUsd) {
     if cost.0 == 0 {
         return;
     }
-    let (role, provider, model) = (role.to_owned(), provider.to_owned(), model.to_owned());
+    let (role, provider, model) = (role_label(role), provider.to_owned(), model_label(model));
     gauge!(COST, ROLE => role, PROVIDER => provider, MODEL => model).increment(dollars);
 }
 
 pub(crate) fn spend_exceeded(role: &str) {
-    counter!(SPEND_EXCEEDED, ROLE => role.to_owned()).increment(1);
+    counter!(SPEND_EXCEEDED, ROLE => role_label(role)).increment(1);
 }
 
 pub(crate) fn fell_back([primary, fallback, role, reason]: [&str; 4]) {
     let (primary, fallback) = (primary.to_owned(), fallback.to_owned());
-    let (role, reason) = (role.to_owned(), reason.to_owned());
+    let (role, reason) = (role_label(role), reason.to_owned());
     counter!(FALLBACKS, PRIMARY => primary, FALLBACK => fallback, ROLE => role, REASON => reason)
         .increment(1);
 }
@@ -84,4 +121,17 @@ pub(super) fn describe() {
     metrics::describe_gauge!(COST, "priced cost of model calls in US dollars; it only grows");
     describe_counter!(SPEND_EXCEEDED, Unit::Count, "runs whose cost went over the mark, by role");
     describe_counter!(FALLBACKS, Unit::Count, "answers by another model than was meant to serve");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_callers_make_only_so_many_series() {
+        let series = Series(Mutex::new(BTreeSet::new()));
+        let labels: Vec<String> =
+            ["a", "b", "a", "c", "b"].map(|word| series.label(word, 2)).into();
+        assert_eq!(labels, ["a", "b", "a", OTHER, "b"]);
+    }
 }

@@ -70,7 +70,7 @@ async fn act(ctx: &mut Context<'_>, reached: &Reached, verb: Run) -> Result<Exit
         Run::Export(export) => copy(ctx, client, export).await,
         Run::Stop(one) => {
             let run = client.ask(Method::POST, Ask::at(&["v1", "runs", &one.run, "stop"])).await?;
-            ctx.object(&run)?;
+            told(ctx, &run)?;
             Ok(Exit::Ok)
         }
     }
@@ -96,8 +96,20 @@ async fn begin(ctx: &mut Context<'_>, client: &Client, start: Start) -> Result<E
         ctx.remark(&format!("started {}", field(&run, "id")))?;
         return until_over(ctx, client, Wait { run: field(&run, "id"), timeout: None }).await;
     }
-    ctx.object(&run)?;
+    told(ctx, &run)?;
     Ok(Exit::Ok)
+}
+
+/// Prints a run. Its sums by model, role and phase are tables of their own, which a table of fields has no place for.
+fn told(ctx: &mut Context<'_>, run: &Value) -> std::io::Result<()> {
+    if ctx.output() != Output::Table {
+        return ctx.object(run);
+    }
+    let mut run = run.clone();
+    if let Some(usage) = run.get_mut("usage").and_then(Value::as_object_mut) {
+        usage.retain(|_, value| !value.is_array());
+    }
+    ctx.object(&run)
 }
 
 async fn list(ctx: &mut Context<'_>, client: &Client, ls: Ls) -> Result<Exit, CliError> {
@@ -121,7 +133,7 @@ async fn list(ctx: &mut Context<'_>, client: &Client, ls: Ls) -> Result<Exit, Cl
 
 async fn show(ctx: &mut Context<'_>, client: &Client, run: &str) -> Result<Value, CliError> {
     let run = client.ask(Method::GET, Ask::at(&["v1", "runs", run])).await?;
-    ctx.object(&run)?;
+    told(ctx, &run)?;
     Ok(run)
 }
 
