@@ -170,6 +170,27 @@ async fn a_key_comes_from_standard_input_or_a_variable_and_never_from_an_argumen
     assert!(text.contains("sk-planted-second") && !text.contains("sk-planted-main"), "{text}");
 }
 
+/// A file that somebody wrote: a name that the rules refuse comes before one that they take.
+#[tokio::test]
+async fn a_name_that_is_refused_keeps_no_other_from_being_adopted() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "a".repeat(40);
+    let text = json!({"version": 1, "credentials": {"openai": {
+        &long: {"value": {"key": "sk-planted-long"}}, "z": {"value": {"key": "sk-planted-z"}},
+    }}});
+    let file = folder.path().join("credentials.json");
+    std::fs::write(&file, text.to_string()).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let node = Node::start(folder.path(), &["--demo"], &[]).await;
+    until(&node, "z", "healthy").await;
+    assert!(profile(&node, &long).await.is_none());
+    let refused = || node.log().matches("credential_not_adopted").count();
+    wait_for("the refusal is told", || async { (refused() > 0).then_some(()) }).await;
+    // It is passed over for good and not asked again every second.
+    assert!(!node.log().contains("credentials_not_adopted yet"), "{}", node.log());
+    assert_eq!(refused(), 1);
+}
+
 /// Two nodes with a vault, over one server and one provider.
 struct Two {
     upstream: Upstream,

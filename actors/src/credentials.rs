@@ -387,7 +387,10 @@ fn first_ready(provider: ProviderId, ranked: &[Ranked<'_>], now: Instant) -> Opt
     let cooling = ranked.iter().filter_map(|one| match one.standing {
         Standing::Cooling { until, class } => Some((until, one.name, class)),
         // Another caller tries it.
-        Standing::HalfOpen => Some((now.after(Millis(1_000)), one.name, Class::RateLimited)),
+        Standing::HalfOpen => {
+            let class = one.profile.last.unwrap_or(Class::RateLimited);
+            Some((now.after(Millis(1_000)), one.name, class))
+        }
         Standing::Ready | Standing::Dead(_) => None,
     });
     let (until, profile, class) = cooling.min_by_key(|(until, _, _)| *until)?;

@@ -182,10 +182,23 @@ async fn adopted(app: &App) -> Result<(), ApiError> {
         if there.state.profiles.contains_key(profile) {
             continue;
         }
-        let Some(kept) = vault.get(&name).await? else { continue };
+        let kept = match vault.get(&name).await {
+            Ok(Some(kept)) => kept,
+            Ok(None) => continue,
+            Err(error @ VaultError::Outage(_)) => return Err(error.into()),
+            // One value that nobody can read keeps the others from nobody.
+            Err(error) => {
+                tracing::warn!(%name, %error, "credential_not_adopted");
+                continue;
+            }
+        };
         let (profile, kind, by) = (profile.to_owned(), Kind::ApiKey, Actor::Node);
-        let added = Added { profile, kind, by, revision: kept.revision.0 };
-        decide(app, provider, Command::Add(added)).await?;
+        let added = Command::Add(Added { profile, kind, by, revision: kept.revision.0 });
+        let order = app.order(added, Actor::Node, Lane::Data);
+        // Nor does a name that the rules refuse: asked again they would say the same.
+        if let Err(refusal) = app.ask::<Credential>(provider, order).await? {
+            tracing::warn!(%name, %refusal, "credential_not_adopted");
+        }
     }
     Ok(())
 }

@@ -33,17 +33,26 @@ pub enum PricesError {
     },
 }
 
+/// The text of a file that may be a table.
+///
+/// # Errors
+///
+/// [`PricesError`] for a file that can not be read or is too large.
+pub fn text_of(path: &Path) -> Result<String, PricesError> {
+    let failed = |source| PricesError::File { path: path.to_owned(), source };
+    if std::fs::metadata(path).map_err(failed)?.len() > BYTES_MAX {
+        return Err(PricesError::TooLarge(path.to_owned()));
+    }
+    std::fs::read_to_string(path).map_err(failed)
+}
+
 /// The table of a file.
 ///
 /// # Errors
 ///
 /// [`PricesError`], which names the file and what is wrong.
 pub fn of_file(path: &Path) -> Result<Prices, PricesError> {
-    let failed = |source| PricesError::File { path: path.to_owned(), source };
-    if std::fs::metadata(path).map_err(failed)?.len() > BYTES_MAX {
-        return Err(PricesError::TooLarge(path.to_owned()));
-    }
-    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let text = text_of(path)?;
     Prices::read(&text).map_err(|source| PricesError::Table { path: path.to_owned(), source })
 }
 

@@ -77,8 +77,16 @@ async fn keep(
         None => {
             ctx.prompt(&format!("key of {provider} {profile}, then end of file: "))?;
             let mut text = String::new();
-            let read = std::io::stdin().lock().take(KEY_BYTES_MAX).read_to_string(&mut text);
-            read.map_err(|error| CliError::Usage(format!("no key on standard input: {error}")))?;
+            let read = std::io::stdin().lock().take(KEY_BYTES_MAX + 1).read_to_string(&mut text);
+            let bytes = read
+                .map_err(|error| CliError::Usage(format!("no key on standard input: {error}")))?;
+            // A key that is cut would be kept, and fail later as a wrong one.
+            if u64::try_from(bytes).unwrap_or(u64::MAX) > KEY_BYTES_MAX {
+                let why = format!(
+                    "standard input has more than {KEY_BYTES_MAX} bytes: give the key and nothing else"
+                );
+                return Err(CliError::Usage(why));
+            }
             text
         }
     };

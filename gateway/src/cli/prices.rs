@@ -61,12 +61,12 @@ pub(super) fn prices(ctx: &mut Context<'_>, verb: &Prices) -> Result<Exit, CliEr
             Ok(Exit::Ok)
         }
         Prices::Update { file } => {
-            let newer = from_file(file)?;
+            // What is checked is what is written.
+            let text = prices::text_of(file).map_err(|error| CliError::Usage(error.to_string()))?;
+            let newer = pricing::Prices::read(&text).map_err(|error| unreadable(file, &error))?;
             let changed = newer.changes(&current).len();
-            let text = std::fs::read_to_string(file).map_err(|error| unreadable(file, &error))?;
-            private::folder(&data)
-                .and_then(|()| private::write(&data.join(FILE), &text))
-                .map_err(|error| CliError::Usage(error.to_string()))?;
+            private::folder(&data)?;
+            private::write(&data.join(FILE), &text)?;
             ctx.remark(&format!(
                 "{changed} models differ; {} is in force from the next start of the node, for runs that are queued from then on",
                 data.join(FILE).display()

@@ -150,7 +150,7 @@ async fn decide(
 }
 
 /// The value first: without one a profile would be used and have no key. If this process dies in between, the next start
-/// finds the value and adds its profile.
+/// finds the value and adds its profile; whoever tries again with the same key goes on from there.
 async fn add(
     app: &App,
     caller: &Caller,
@@ -162,12 +162,22 @@ async fn add(
     if there.state.profiles.contains_key(profile) {
         return Err(Refusal::Exists.into());
     }
-    let revision = vault.put(&name, secret, Revision::NONE).await?.0;
+    let revision = match vault.put(&name, secret, Revision::NONE).await {
+        Ok(revision) => revision.0,
+        // What an earlier try put there and nobody recorded: its caller tries again.
+        Err(conflict @ VaultError::Conflict { .. }) => match vault.get(&name).await? {
+            Some(kept) if kept.value == *secret => kept.revision.0,
+            Some(_) | None => return Err(conflict.into()),
+        },
+        Err(error) => return Err(error.into()),
+    };
     let (by, kind) = (caller.actor, Kind::ApiKey);
     let added = Added { profile: profile.to_owned(), kind, by, revision };
     let order = app.order(Command::Add(added), caller.actor, Lane::Data);
     match app.ask::<Credential>(provider, order).await? {
         Ok(observed) => Ok(observed.state),
+        // Somebody else's try of the same; the value is in use.
+        Err(refusal @ Refusal::Exists) => Err(refusal.into()),
         Err(refusal) => {
             // It never became a profile.
             vault.remove(&name).await?;

@@ -1,7 +1,8 @@
 //! A value's stored form: sealed under a cluster key by ChaCha20-Poly1305, with all that is said beside it bound to it.
 //!
 //! The namespace, the name, the revision and the key's id are part of what is authenticated, so a value that was moved to
-//! another name, or turned back to what another revision was, does not open. The form is frozen: `[kind][schema]` and
+//! another name, or given another revision, does not open. An older value that is put back whole does: whoever knows of a
+//! newer revision has to refuse it, as the choice of a profile does. The form is frozen: `[kind][schema]` and
 //! postcard, its bytes pinned below.
 
 use super::keys::{ClusterKey, ClusterKeys};
