@@ -115,6 +115,20 @@ async fn a_session_takes_the_new_tail_and_refuses_another_past() {
     let (status, forked, _, got) = in_session(&node, "book", &asked(&other), "fork").await;
     assert_eq!(status, 200, "{got}");
     assert_ne!(forked, session);
+    // Sent again under its key, it finds the fork that it made and the run there, and asks no model.
+    let keyed = async || {
+        let sent = node
+            .ask(Method::POST, CHAT)
+            .header("x-piton-session-id", "book")
+            .header("x-piton-history", "fork")
+            .header("idempotency-key", "once");
+        let got = body(sent, &asked(&other)).send().await.unwrap();
+        let of = |name: &str| got.headers()[name].to_str().unwrap().to_owned();
+        [of("x-piton-session-id"), of("x-piton-run-id")]
+    };
+    let made = keyed().await;
+    assert_eq!(keyed().await, made);
+    assert_ne!(made[0], forked, "another request made another fork");
     let (_, kept) = node.get(&format!("/v1/sessions/{session}/messages")).await;
     assert_eq!(kept["data"].as_array().unwrap().len(), 4, "{kept}");
 }

@@ -196,6 +196,11 @@ async fn a_callers_own_tools_round_trip_by_id_and_by_sending_everything_again() 
             .concat();
     let named: Vec<Value> =
         items.iter().map(|item| json!({"type": "item_reference", "id": item["id"]})).collect();
+    // An item is named once, or a small request would make a conversation of any size.
+    let twice: Vec<Value> = named.iter().chain(&named).cloned().collect();
+    let (status, told) = node.post(RESPONSES, &asked(twice)).await;
+    assert_eq!(status, 400, "{told}");
+    assert!(told["error"]["message"].as_str().unwrap().contains("a second time"), "{told}");
     let by_name =
         [vec![json!({"role": "user", "content": ask})], named, vec![result(call, "sunny")]]
             .concat();
@@ -341,6 +346,19 @@ async fn what_goes_wrong_is_told_in_the_words_of_the_api() {
     for (request, status, kind, part) in [
         (json!({"model": "demo"}), 400, "invalid_request_error", "input"),
         (with(asked("x"), json!({"background": true})), 400, "invalid_request_error", "background"),
+        // Reasoning alone, and an assistant who said nothing, make no conversation.
+        (
+            asked(json!([{"type": "reasoning", "summary": []}])),
+            400,
+            "invalid_request_error",
+            "input",
+        ),
+        (
+            asked(json!([{"type": "message", "role": "assistant", "content": ""}])),
+            400,
+            "invalid_request_error",
+            "input",
+        ),
         (asked("fail 401"), 502, "server_error", "auth_invalid"),
         (json!({"model": "openai:x", "input": "x"}), 503, "server_error", "openai"),
     ] {

@@ -53,8 +53,8 @@ pub trait Hosted: Aggregate<Command: Carried, Refusal: Carried> {
     /// For counters and alarms, which nobody else may count: a replay, another node's commit and a follower tell nothing.
     fn noted(_world: &Self::World, _id: &Self::Id, _before: &Self::State, _after: &Self::State) {}
 
-    /// Does one effect and says what came of it; before its first byte leaves this node it asks its dispatch. It is aborted when the stream owes it no longer, and when its
-    /// host ends; a panic is recorded as [`Aggregate::lost`].
+    /// Does one effect and says what came of it; before its first byte leaves this node it asks its dispatch. It is
+    /// aborted when the stream owes it no longer, and when its host ends; a panic is recorded as [`Aggregate::lost`].
     fn perform(
         world: &Arc<Self::World>,
         id: Self::Id,

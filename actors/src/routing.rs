@@ -286,8 +286,11 @@ impl Routing {
             match family_check(&target.provider, &target.model) {
                 Ok(()) => route.push(candidate(target)),
                 Err(mismatch) => {
-                    let Target { provider, model } = target.clone();
-                    dropped.push(Dropped { provider, model, unfit: Unfit::ModelMismatch });
+                    // Only those before the first that serves were meant to serve in its place.
+                    if route.is_empty() {
+                        let Target { provider, model } = target.clone();
+                        dropped.push(Dropped { provider, model, unfit: Unfit::ModelMismatch });
+                    }
                     first.get_or_insert(mismatch);
                 }
             }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// How long after its intent was committed an effect may still begin.
+/// How long after its intent was on its way to the log an effect may still begin.
 pub const DISPATCH_WINDOW: Millis = Millis(2_000);
 
 /// Why an effect was not sent. Nothing of it left, so this is certain and not unknown.

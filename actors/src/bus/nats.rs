@@ -345,7 +345,9 @@ async fn lost(client: &Client, connection: u64) {
     }
 }
 
-fn number(client: &Client) -> u64 {
+/// Which connection of a client stands: how often it has connected. Counted before the new one carries anything, so what
+/// was sent under another number may be lost with it.
+pub(super) fn number(client: &Client) -> u64 {
     client.statistics().connects.load(Ordering::Relaxed)
 }
 

@@ -4,7 +4,7 @@
 //! after such an answer, and whoever begins at the mark tells some events twice and none never. Two nodes that tell the
 //! same shard for a while both begin at a mark; the one whose mark is refused looks again.
 
-use super::nats::barrier;
+use super::nats::{barrier, number};
 use async_nats::connection::State;
 use async_nats::jetstream::context::{Context, PublishErrorKind};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
@@ -98,13 +98,19 @@ impl Outside {
         sent.map_err(|error| NotTold::Unconfirmed(error.to_string()))
     }
 
-    /// Waits until a server has read everything that was told before.
+    /// Which connection stands, for [`Self::confirm`]: to be asked before anything is told.
+    #[must_use]
+    pub fn connection(&self) -> u64 {
+        number(&self.client)
+    }
+
+    /// Waits until a server has read everything that was told over this connection.
     ///
     /// # Errors
     ///
-    /// When none says so.
-    pub async fn confirm(&self) -> Result<(), NotTold> {
-        let read = barrier(&self.client).await;
+    /// When none says so, or the connection was made anew: what stood in the former one's buffers is gone with it.
+    pub async fn confirm(&self, connection: u64) -> Result<(), NotTold> {
+        let read = barrier(&self.client).await && number(&self.client) == connection;
         read.then_some(()).ok_or_else(|| NotTold::Unconfirmed("it does not answer".to_owned()))
     }
 

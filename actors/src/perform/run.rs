@@ -238,8 +238,11 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
     let answer = match dispatch.begin(CONNECT, call).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(Unanswered::Failed(failure))) => Err(failure),
-        // Nothing was asked of anybody, so nothing is learnt of a credential either.
-        Ok(Err(Unanswered::NotSent(why))) | Err(why) => return Settled::NotSent(why),
+        // Nothing was asked of anybody, so nothing is learnt of a credential either; and the place is kept here too.
+        Ok(Err(Unanswered::NotSent(why))) | Err(why) => {
+            world.calls.keep(run, place);
+            return Settled::NotSent(why);
+        }
     };
     whom::tell(world, &whom, &request.model, began, answer.as_ref());
     match answer {

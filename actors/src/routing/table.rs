@@ -175,21 +175,28 @@ impl Routing {
         problems
     }
 
-    /// That the evaluator is served by whom it is to judge. Only where somebody routed one of the two: without a route
-    /// everybody is served by the default, and that is what was wanted.
+    /// That the evaluator is served by whom it is to judge, in no project or in one that has routes. Only where somebody
+    /// routed one of the two: without a route everybody is served by the default, and that is what was wanted.
     #[must_use]
     pub fn dependence(&self) -> Option<Problem> {
         if self.independence() == Independence::Off {
             return None;
         }
+        let projects = self.table.projects.keys().map(String::as_str);
+        std::iter::once("").chain(projects).find_map(|project| self.dependence_in(project))
+    }
+
+    fn dependence_in(&self, project: &str) -> Option<Problem> {
         let role = |name: &str| name.parse::<Role>().ok();
         let (evaluator, generator) = (role("evaluator")?, role("generator")?);
-        let is_routed = |role| self.table.find(role, "").is_some();
+        let is_routed = |role| self.table.find(role, project).is_some();
         if !is_routed(&evaluator) && !is_routed(&generator) {
             return None;
         }
-        let of =
-            |role| self.route(&super::Wanted::model(None, role)).ok()?.route.into_iter().next();
+        let of = |role| {
+            let wanted = super::Wanted { model: None, role, phase: None, project };
+            self.route(&wanted).ok()?.route.into_iter().next()
+        };
         let (evaluator, generator) = (of(&evaluator)?, of(&generator)?);
         (evaluator.provider == generator.provider)
             .then_some(Problem::Dependent { provider: evaluator.provider })

@@ -137,6 +137,11 @@ fn a_model_of_another_vendor_is_dropped_openly_and_none_left_is_refused() {
     assert_eq!(said(&routed), (vec!["openai:b".to_owned()], "call"));
     let (provider, model) = ("anthropic".to_owned(), "gpt-6".to_owned());
     assert_eq!(routed.dropped, [Dropped { provider, model, unfit: Unfit::ModelMismatch }]);
+    // One that stands behind who serves was not meant to serve in its place.
+    let table = Table { fallbacks: vec![target("anthropic:gpt-6")], ..Table::default() };
+    let behind = routing(&["openai", "anthropic"], Some("a")).routed_by(table);
+    let routed = behind.route(&Wanted::model(None, &chat)).unwrap();
+    assert_eq!((said(&routed).0, routed.dropped), (vec!["openai:a".to_owned()], vec![]));
     let alone = routing(&["anthropic"], None).route(&Wanted::model(Some("anthropic:gpt-6"), &chat));
     assert!(matches!(alone, Err(RouteError::Mismatch(_))), "{alone:?}");
 }
@@ -172,6 +177,10 @@ fn who_judges_is_served_by_another_as_soon_as_there_is_another() {
     assert_eq!(judged(&two, &apart, None).dependence(), None);
     assert_eq!(judged(&two, &[], None).dependence(), None, "nobody routed either");
     assert_eq!(judged(&two, &alike, Some(Independence::Off)).dependence(), None);
+    let projects = [("p".to_owned(), routes(&alike))].into();
+    let table = Table { projects, ..Table::default() };
+    let of_a_project = routing(&two, Some("a")).routed_by(table);
+    assert!(of_a_project.dependence().is_some(), "a project's routes count as well");
     let one = judged(&["openai"], &alike, None);
     assert!(one.dependence().is_some() && one.independence() == Independence::Warn);
 }

@@ -1,5 +1,6 @@
 //! What was seen on the wire, and what follows from it.
 
+use super::profile::Kind;
 use super::{
     Cooled, Death, Died, Event, Health, MODEL_BYTES_MAX, Profile, Recovered, Scope, State, Struck,
 };
@@ -116,7 +117,13 @@ impl Seen {
 pub(super) fn decide(state: &State, saw: &Saw, now: Instant) -> Vec<Event> {
     let Some(profile) = state.profiles.get(&saw.profile) else { return vec![] };
     let is_dead = matches!(profile.health, Health::Dead { .. });
-    if is_dead || profile.revision != saw.revision || saw.model.len() > MODEL_BYTES_MAX {
+    // A later secret than the one that was recorded is this profile's too: its record is on its way, or was overtaken by
+    // an earlier one's. Marks of the environment have no order.
+    let is_other = match profile.kind {
+        Kind::ApiKey => saw.revision < profile.revision,
+        Kind::Environment => saw.revision != profile.revision,
+    };
+    if is_dead || is_other || saw.model.len() > MODEL_BYTES_MAX {
         return vec![];
     }
     match &saw.seen {

@@ -256,3 +256,23 @@ fn the_bytes_of_an_event_do_not_change() {
         |kind, schema, bytes| Event::decode(kind, schema, bytes).is_ok(),
     );
 }
+
+/// Two who rotate at once may be recorded in the other order: what is used is the later secret, and it is judged all the
+/// same. What was seen of an earlier secret says nothing of a later one.
+#[test]
+fn a_later_secret_than_the_recorded_one_is_judged_and_an_earlier_one_is_not() {
+    let seen = |revision| {
+        let (profile, model) = ("a".to_owned(), "m".to_owned());
+        let seen = failed(Class::RateLimited, 429, Some(10));
+        Command::Saw(Saw { profile, revision, model, began: NOW, seen })
+    };
+    let rotated = Command::Rotate(Rotated { profile: "a".into(), revision: 5 });
+    for (revision, then) in [
+        (4, Standing::Ready),
+        (5, cooling(10, Class::RateLimited)),
+        (6, cooling(10, Class::RateLimited)),
+    ] {
+        let state = after(&[(0, rotated.clone()), (0, seen(revision))]);
+        assert_eq!(standing(&state, "m", 1), then, "{revision}");
+    }
+}

@@ -125,7 +125,9 @@ pub(super) fn short(
         |slice: &Slice| needed.fits(slice.room()) && (worst.is_some() || slice.takes_unpriced);
     let lacks = |scope: &&Scope| !state.slices.get(scope).is_some_and(fits);
     let scope = *spec.budgets.iter().find(lacks)?;
-    let missing = needed.less(state.slices.get(&scope).map(Slice::room).unwrap_or_default());
+    // What was used beyond the slice is asked for too: it is spent, and the budget has to know.
+    let held = state.slices.get(&scope).copied().unwrap_or_default();
+    let missing = needed.plus(held.used.plus(held.drawn)).less(held.granted);
     Some(Event::SliceAsked(SliceAsked {
         ask: SliceNo(state.next_slice.0.saturating_add(1)),
         scope,

@@ -327,7 +327,7 @@ impl Estate {
                             not_taken(partition, &*error);
                             // What was taken of it, or it would be served under a lease that may end meanwhile.
                             self.lose(partition).await;
-                            held = None;
+                            (held, lingers) = (None, false);
                             again = Some(AGAIN);
                         }
                     }

@@ -194,16 +194,16 @@ async fn adopted(app: &App) -> Result<(), ApiError> {
         };
         let (profile, kind, by) = (profile.to_owned(), Kind::ApiKey, Actor::Node);
         let added = Command::Add(Added { profile, kind, by, revision: kept.revision.0 });
-        let order = app.order(added, Actor::Node, Lane::Data);
-        // Nor does a name that the rules refuse: asked again they would say the same.
-        if let Err(refusal) = app.ask::<Credential>(provider, order).await? {
-            tracing::warn!(%name, %refusal, "credential_not_adopted");
-        }
+        decide(app, provider, added).await?;
     }
     Ok(())
 }
 
+/// A refusal is told and passed over: asked again, the rules would say the same.
 async fn decide(app: &App, provider: ProviderId, command: Command) -> Result<(), ApiError> {
     let order = app.order(command, Actor::Node, Lane::Data);
-    app.decide::<Credential>(provider, order).await.map(drop)
+    if let Err(refusal) = app.ask::<Credential>(provider, order).await? {
+        tracing::warn!(%provider, %refusal, "credential_not_adopted");
+    }
+    Ok(())
 }

@@ -62,6 +62,10 @@ pub async fn create(
     };
     let answers = named(&app, &caller, &request).await?;
     let messages = request.messages(before, &answers).map_err(|bad| refused(&bad))?;
+    if messages.is_empty() {
+        let why = "input: says nothing; send at least one message";
+        return Err(ApiError::new(Code::InvalidRequest, why).param("input"));
+    }
     fits(&app, &messages)?;
     let mark = Mark::of(&request, app.clock().now());
     let door = Door::Responses(Box::new(Style::of(&request, mark.clone())));

@@ -83,6 +83,8 @@ impl Teller {
     }
 
     async fn tell(&mut self) -> Result<(), Stopped> {
+        // Before anything is told: only what went over this one is confirmed by it.
+        let connection = self.out.connection();
         let mut mark = self.out.mark(self.shard).await?;
         let log = self.store.follow(self.shard, mark.sequence);
         pin_mut!(log);
@@ -98,7 +100,7 @@ impl Teller {
             tokio::select! {
                 biased;
                 () = due => {
-                    mark = self.settle(mark, told).await?;
+                    mark = self.settle(mark, told, connection).await?;
                     (mark_at, commits) = (None, 0);
                 }
                 recorded = log.next() => {
@@ -116,8 +118,8 @@ impl Teller {
     }
 
     /// Moves the mark once what was told has reached a server.
-    async fn settle(&self, mark: Mark, told: u64) -> Result<Mark, NotTold> {
-        self.out.confirm().await?;
+    async fn settle(&self, mark: Mark, told: u64, connection: u64) -> Result<Mark, NotTold> {
+        self.out.confirm(connection).await?;
         self.out.put_mark(self.shard, mark, told).await
     }
 

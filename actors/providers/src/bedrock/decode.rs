@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(crate) struct Reader {
     parser: Parser,
-    /// Kept to be filled again.
+    /// Whole ones that were not read yet.
     frames: Vec<Frame>,
     blocks: Blocks,
     stop: Option<String>,

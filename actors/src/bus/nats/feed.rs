@@ -64,9 +64,9 @@ impl<D: Send + Sync + 'static> Feed<D> {
         let mut ask_at = Instant::now();
         while self.inlet.is_wanted() {
             if self.bus.serves(self.stream.partition()) {
-                // What is said here is in the ring already.
+                // What is said here is in the ring already; that it moves away is seen soon.
                 told = None;
-                ask_at = Instant::now();
+                ask_at = Instant::now() + SOON;
             } else if ask_at <= Instant::now() {
                 // In this order: the server reads both in theirs, so nothing falls between.
                 if told.is_none() {

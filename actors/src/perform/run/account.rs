@@ -79,7 +79,8 @@ pub(super) fn tell(
         let (role, reason) = (spec.role.as_str(), fallback.reason);
         llm::fell_back([provider, by, role, reason]);
         // A primary that was dropped was never asked.
-        let error = before.primary_failed.map_or("", Class::name);
+        let failed = before.primary_failed.filter(|_| spec.dropped.is_empty());
+        let error = failed.map_or("", Class::name);
         if reason == "capability_unsupported" {
             tracing::info!(%run, role, primary = provider, primary_model = model, fallback = by,
                 fallback_model = by_model, reason, "harness_provider_fallback");

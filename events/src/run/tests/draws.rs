@@ -70,6 +70,28 @@ fn what_a_call_did_not_use_serves_the_next_one_and_only_the_rest_is_asked_for() 
     assert_eq!(state.model.unwrap().asked.reserved, Some(needed));
 }
 
+/// A provider may report more than was reserved. What was spent beyond the slice is asked for with the next call, at once,
+/// so that the budget does not grant it to others.
+#[test]
+fn what_was_used_beyond_a_slice_is_asked_for_in_one_question() {
+    let tool = || vec![ask("a", Verdict::Server(ReplayClass::ReadOnly))];
+    let Command::Model { call, outcome: Settled::Answered(mut answer) } = answered(0, tool())
+    else {
+        panic!()
+    };
+    answer.usage.cost = Some(MicroUsd(1_000_000));
+    let over = Command::Model { call, outcome: Settled::Answered(answer) };
+    let given = [counted(Plane::Run, &[lab()]), granted(1), over];
+    let slice = after(&given).slices[&lab()];
+    assert!(slice.used.usd > slice.granted.usd);
+    let state = check(&given, &receipt(0, 0), Ok(&["tool_receipt", "slice_asked"]));
+    let asked = state.asking.as_ref().unwrap().usd.unwrap();
+    let given = [given.to_vec(), vec![receipt(0, 0)]].concat();
+    let state = check(&given, &granted(2), Ok(&["slice_granted", "model_asked"]));
+    let reserved = state.model.unwrap().asked.reserved.unwrap();
+    assert_eq!(asked, MicroUsd(slice.used.usd.0 - slice.granted.usd.0 + reserved.0));
+}
+
 #[test]
 fn a_call_that_does_not_fit_ends_the_run_and_says_why() {
     let given = [counted(Plane::Model, &[lab()])];

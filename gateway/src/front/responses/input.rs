@@ -204,6 +204,8 @@ struct Turn {
     parts: Vec<Part>,
     /// The answer that its reasoning is of.
     run: Option<RunId>,
+    /// Answers that were put back whole: each is once, or a small request would make a conversation of any size.
+    used: BTreeSet<RunId>,
 }
 
 impl Turn {
@@ -213,7 +215,7 @@ impl Turn {
         all: &mut Vec<Message>,
         answers: &BTreeMap<RunId, Message>,
     ) -> Result<(), BadRequest> {
-        let Self { parts, run } = std::mem::take(self);
+        let (parts, run) = (std::mem::take(&mut self.parts), self.run.take());
         if parts.is_empty() {
             return Ok(());
         }
@@ -227,10 +229,14 @@ impl Turn {
             let rule = format!("has more than {CALLS_MAX} calls in a row");
             return Err(fault(rule, "spread them over several turns"));
         }
-        let answer = run.and_then(|run| answers.get(&run)).filter(|answer| {
+        let fresh = run.filter(|run| !self.used.contains(run));
+        let answer = fresh.and_then(|run| answers.get(&run)).filter(|answer| {
             let (answer, said) = (std::slice::from_ref(*answer), std::slice::from_ref(&said));
             matches!(history::compare(answer, said), History::Continues { .. })
         });
+        if answer.is_some() {
+            self.used.extend(fresh);
+        }
         all.push(answer.cloned().unwrap_or(said));
         Ok(())
     }
@@ -256,7 +262,7 @@ pub(super) fn append(
     items: &[Item],
     answers: &BTreeMap<RunId, Message>,
 ) -> Result<(), BadRequest> {
-    let mut turn = Turn::default();
+    let (mut turn, mut names) = (Turn::default(), BTreeSet::new());
     for item in items {
         match item {
             Item::Said(message) => {
@@ -267,6 +273,11 @@ pub(super) fn append(
             Item::Thought(None) => (),
             Item::Thought(Some(run)) => turn.thought(*run, all, answers)?,
             Item::Named { field, item } => {
+                if !names.insert(item.to_string()) {
+                    let rule = format!("names {:?} a second time", item.to_string());
+                    let mend = "name each item once".to_owned();
+                    return Err(BadRequest { field: field.clone(), rule, mend });
+                }
                 let unknown = || BadRequest {
                     field: field.clone(),
                     rule: format!(

@@ -9,6 +9,7 @@ use crate::auth::Caller;
 use crate::error::{ApiError, Code};
 use crate::front::asked::Asked;
 use crate::front::history::{self, Difference, History};
+use crate::routes::runs::start::IDEMPOTENCY_KEY;
 use crate::routes::spec::model_or_role;
 use actors::live::Reader;
 use actors::order::{Lane, Observed};
@@ -112,7 +113,7 @@ async fn step(
     let tail_from = match history::compare(&messages(&session.messages)?, &asked.messages) {
         History::Continues { tail_from } => tail_from,
         History::Differs { at, .. } if wants_fork(&request.headers) => {
-            return fork(app, caller, (id, session), at).await.map(Step::Fork);
+            return fork(app, caller, (id, session), at, &request.headers).await.map(Step::Fork);
         }
         History::Differs { at, why } => return Err(mismatch(id, &request.door.place(at), &why)),
     };
@@ -286,8 +287,18 @@ async fn fork(
     caller: &Caller,
     (parent, state): (SessionId, &State),
     at: usize,
+    headers: &HeaderMap,
 ) -> Result<SessionId, ApiError> {
-    let id = SessionId::new(parent.place(), app.entropy().draw());
+    let id = match headers.get(IDEMPOTENCY_KEY) {
+        // A repeat finds the fork that its first one made, and there its run.
+        Some(key) => {
+            let (actor, from) = (caller.actor.to_string(), parent.to_string());
+            let parts: [&[u8]; 4] =
+                [b"piton/fork", actor.as_bytes(), from.as_bytes(), key.as_bytes()];
+            SessionId::derived(parent.place(), &parts)
+        }
+        None => SessionId::new(parent.place(), app.entropy().draw()),
+    };
     let command = Command::Fork {
         parent,
         at: u32::try_from(at).unwrap_or(u32::MAX),

@@ -209,6 +209,9 @@ impl Blocks {
             (_, Some(Kind::Other { .. })) => {}
             // Twins begin a text without saying so.
             ("text_delta", None) => {
+                if self.list.len() >= PARTS_MAX {
+                    return Err(Fault::Call("more blocks than any answer has"));
+                }
                 self.list.push(Block { index, is_open: true, kind: Kind::Text(more.to_owned()) });
                 sink(Delta::Text(more.to_owned()));
             }

@@ -285,3 +285,17 @@ fn an_end_alone_is_no_answer() {
     assert_eq!(stream("").result, Err(Fault::Truncated));
     assert_eq!(stream("data: <html>\n\n").result, Err(Fault::NotJson("a chunk")));
 }
+
+/// A twin that begins texts without saying so has no more blocks than another.
+#[test]
+fn texts_that_begin_unsaid_are_bounded() {
+    let piece = |index: usize| {
+        let event = serde_json::json!({"type": "content_block_delta", "index": index,
+            "delta": {"type": "text_delta", "text": "a"}});
+        format!("event: content_block_delta\ndata: {event}\n\n")
+    };
+    let (begin, _) = TEXT.split_once("event: content_block_start").unwrap();
+    let text: String = (0..=crate::decode::PARTS_MAX).map(piece).collect();
+    let result = stream(&format!("{begin}{text}")).result;
+    assert!(matches!(result, Err(Fault::Call(_))), "{result:?}");
+}

@@ -80,6 +80,10 @@ impl Shown {
 
     /// The finished text is what is kept; what was not shown of it is shown now.
     fn finish(&mut self, whole: &str, sink: impl FnOnce(String)) {
+        // An end that repeats nothing takes nothing back.
+        if whole.is_empty() {
+            return;
+        }
         match whole.strip_prefix(self.0.as_str()) {
             Some("") => {}
             Some(rest) => sink(rest.to_owned()),
@@ -141,7 +145,7 @@ impl Items {
     ) -> Result<(), Fault> {
         let is_complete =
             !self.list.is_empty() && self.list.iter().all(|item| item.end == End::Done);
-        if is_complete {
+        if is_complete && output.len() <= self.list.len() {
             return Ok(());
         }
         for (index, item) in output.iter().enumerate() {

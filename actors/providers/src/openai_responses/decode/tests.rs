@@ -125,6 +125,16 @@ fn items_count_as_they_are_finished() {
     // An item whose end is left out is finished by the response.
     let begun = [added(0, item("")), piece(0, "fc_1", "{\"x\"")];
     calls(&events_with(&begun, &json!([item("{\"x\":1}")])), &[("a", r#"{"x":1}"#)]);
+    // A call that only the end of the response names is not lost beside what was finished before.
+    calls(
+        &events_with(&[done(0, said("all"))], &json!([said("all"), item("{\"x\":1}")])),
+        &[("a", r#"{"x":1}"#)],
+    );
+    // An end that repeats no words takes none back.
+    let words = json!({ "type": "response.output_text.delta", "output_index": 0, "delta": "all" });
+    let bare = json!({ "type": "message", "content": [] });
+    let given = [added(0, bare.clone()), words, done(0, bare)];
+    assert_eq!(stream(&events(&given)).result.unwrap().message.plain(), "all");
     let refused = json!({ "type": "message", "content": [{ "type": "refusal", "refusal": "no" }] });
     let answer = stream(&events(&[done(0, refused)])).result.unwrap();
     assert_eq!(answer.message.parts, [Part::Refusal { text: "no".into() }]);
