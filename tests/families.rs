@@ -50,6 +50,28 @@ async fn anthropic(upstream: &Upstream) -> (tempfile::TempDir, Node) {
 }
 
 #[tokio::test]
+async fn reasoning_that_is_refused_is_left_out_once_and_the_run_goes_on() {
+    let refuses = r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.1.content.0: Invalid `signature` in `thinking` block"}}"#;
+    let script = [
+        thinks_and_calls(),
+        tests::upstream::response("400 x", "application/json", refuses),
+        says("Noon."),
+    ];
+    let upstream = Upstream::start(script.to_vec()).await;
+    let (_folder, node) = anthropic(&upstream).await;
+    let run = node.start_run(&json!({ "input": "what time is it?" })).await;
+    let ended = node.ended(&run).await;
+    assert_eq!(ended["outcome"], "completed", "{ended}");
+    assert_eq!(ended["attempts"][0]["class"], "replay_rejected", "{ended}");
+    let asked = upstream.asked();
+    assert_eq!(asked.len(), 3);
+    assert!(asked[1].body.contains("EqEE+/==") && !asked[2].body.contains("EqEE+/=="));
+    // What was said and called stays.
+    assert_eq!(asked[2].json()["messages"][1]["content"][0]["id"], "toolu_1");
+    assert_eq!(asked[2].json()["messages"][2], asked[1].json()["messages"][2]);
+}
+
+#[tokio::test]
 async fn a_run_on_anthropic_messages_sends_its_signed_thoughts_back_unchanged() {
     let upstream = Upstream::start(vec![thinks_and_calls(), says("Noon.")]).await;
     let (_folder, node) = anthropic(&upstream).await;

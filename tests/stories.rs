@@ -32,6 +32,7 @@ mod priced;
 mod prices;
 mod probe;
 mod readers;
+mod recovery;
 mod responses;
 mod routes;
 mod runs;

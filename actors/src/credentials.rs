@@ -85,6 +85,19 @@ pub struct Used {
     pub others: u32,
 }
 
+/// What a profile is wanted for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Whose.
+    pub provider: ProviderId,
+    /// The model that is asked.
+    pub model: &'a str,
+    /// Names the session, or the run that stands alone.
+    pub pin: u128,
+    /// The profiles that this step has failed with, which are not used again.
+    pub tried: &'a [String],
+}
+
 /// Why a provider has no profile for a call now. Nothing was sent, so nobody is blamed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProfile {
@@ -103,6 +116,9 @@ pub enum NoProfile {
     /// All are dead.
     #[error("every profile of {0} is dead: `piton auth ls` says why; rotate or revive one")]
     Dead(String),
+    /// Those that may be used failed in this very step.
+    #[error("every profile of {0} that may be used has failed in this step")]
+    Tried(String),
     /// Their secrets can not be read.
     #[error("no secret of {0} can be read now: the log of this node says why")]
     NoSecret(String),
@@ -191,19 +207,17 @@ impl Credentials {
         if self.parts.vault.is_some() { Secrets::Vault } else { Secrets::Environment }
     }
 
-    /// The profile for a call, with its secret; none for a provider without profiles. `pin` names the session, and
-    /// `tried` the profiles that this step has failed with.
+    /// The profile for a call, with its secret; none for a provider without profiles.
     ///
     /// # Errors
     ///
     /// [`NoProfile`] when there are some and none may be used now.
     pub async fn choose(
         &self,
-        (provider, model): (ProviderId, &str),
-        pin: u128,
-        tried: &[String],
+        wanted: &Wanted<'_>,
         now: Instant,
     ) -> Result<Option<Used>, NoProfile> {
+        let Wanted { provider, model, pin, tried } = *wanted;
         let profiles = self.profiles(provider);
         if profiles.is_empty() {
             return Ok(None);
@@ -235,7 +249,11 @@ impl Credentials {
         }
         let rest = || {
             let provider = provider.to_string();
-            if unread { NoProfile::NoSecret(provider) } else { NoProfile::Dead(provider) }
+            match (unread, ranked.is_empty()) {
+                (true, _) => NoProfile::NoSecret(provider),
+                (false, true) => NoProfile::Dead(provider),
+                (false, false) => NoProfile::Tried(provider),
+            }
         };
         Err(first_ready(provider, &ranked, now).unwrap_or_else(rest))
     }

@@ -337,14 +337,17 @@ fn bare(default: &Default, name: &str) -> (Target, Source) {
 
 fn candidate(target: &Target) -> Candidate {
     let Target { provider, model } = target;
+    let facts = pricing::facts(provider, model);
     Candidate {
         provider: provider.clone(),
         model: model.clone(),
         price: pricing::price(provider, model),
         billing: registry::billing(provider),
-        output_max: pricing::facts(provider, model)
-            .and_then(|facts| facts.output_max)
-            .unwrap_or(OUTPUT_MAX),
+        output_max: facts.and_then(|facts| facts.output_max).unwrap_or(OUTPUT_MAX),
+        // What is not in the registry is its own kind of thing.
+        family: registry::provider(provider)
+            .map_or_else(|_| provider.clone(), |known| known.family.name().to_owned()),
+        context_max: facts.and_then(|facts| facts.context_max),
     }
 }
 

@@ -1,153 +1,24 @@
 //! What a failed model call does next: one pure rule for every path, tested without a network.
 //!
-//! The pool only executes what [`next`] says. A lost outcome is unknown: charged at its worst case and asked again.
+//! The pool only executes what [`next`] says. As far as the class's row allows: the same profile after a pause, the next
+//! healthy profile of the provider, the next candidate of the route, a wait, the caller. A ready route is preferred over a
+//! sleep of more than a second. A lost outcome is unknown: charged at its worst case and asked again.
 
-use crate::quantity::{Instant, Millis};
+mod class;
+mod lighten;
+
+pub use class::{Class, Mend, OnPolicy, Row, Same, Then};
+pub use lighten::{Without, tools_max};
+
+use crate::quantity::{Instant, Millis, Tokens};
 use serde::{Deserialize, Serialize};
 
-/// The one error class of the product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Class {
-    /// The token has expired and may be refreshed.
-    AuthExpired,
-    /// The key is wrong.
-    AuthInvalid,
-    /// Payment is due.
-    Billing,
-    /// This key asks too often.
-    RateLimited,
-    /// This key's quota is used up until it resets.
-    QuotaExhausted,
-    /// The aggregator's upstream is limited; the key is healthy.
-    UpstreamRateLimited,
-    /// The provider has no room.
-    Overloaded,
-    /// The provider failed.
-    ServerError,
-    /// No answer in time.
-    Timeout,
-    /// The connection failed.
-    Transport,
-    /// The connection can not be trusted.
-    Tls,
-    /// The prompt is longer than the model reads.
-    ContextOverflow,
-    /// The request is larger than the provider takes.
-    PayloadTooLarge,
-    /// The provider has no such model for this key.
-    ModelNotFound,
-    /// More tools than the provider takes.
-    ToolsTooMany,
-    /// The provider can not work with the request.
-    InvalidRequest,
-    /// Replayed reasoning was refused.
-    ReplayRejected,
-    /// The content was refused.
-    ContentPolicy,
-    /// The stream ended without its terminal event.
-    StreamTruncated,
-    /// An error came inside the stream.
-    StreamError,
-    /// None of the above.
-    Unknown,
-}
-
-impl Class {
-    /// Every class, in order.
-    pub const ALL: [Self; 21] = [
-        Self::AuthExpired,
-        Self::AuthInvalid,
-        Self::Billing,
-        Self::RateLimited,
-        Self::QuotaExhausted,
-        Self::UpstreamRateLimited,
-        Self::Overloaded,
-        Self::ServerError,
-        Self::Timeout,
-        Self::Transport,
-        Self::Tls,
-        Self::ContextOverflow,
-        Self::PayloadTooLarge,
-        Self::ModelNotFound,
-        Self::ToolsTooMany,
-        Self::InvalidRequest,
-        Self::ReplayRejected,
-        Self::ContentPolicy,
-        Self::StreamTruncated,
-        Self::StreamError,
-        Self::Unknown,
-    ];
-
-    /// Its word on wires, in logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AuthExpired => "auth_expired",
-            Self::AuthInvalid => "auth_invalid",
-            Self::Billing => "billing",
-            Self::RateLimited => "rate_limited",
-            Self::QuotaExhausted => "quota_exhausted",
-            Self::UpstreamRateLimited => "upstream_rate_limited",
-            Self::Overloaded => "overloaded",
-            Self::ServerError => "server_error",
-            Self::Timeout => "timeout",
-            Self::Transport => "transport",
-            Self::Tls => "tls",
-            Self::ContextOverflow => "context_overflow",
-            Self::PayloadTooLarge => "payload_too_large",
-            Self::ModelNotFound => "model_not_found",
-            Self::ToolsTooMany => "tools_too_many",
-            Self::InvalidRequest => "invalid_request",
-            Self::ReplayRejected => "replay_rejected",
-            Self::ContentPolicy => "content_policy",
-            Self::StreamTruncated => "stream_truncated",
-            Self::StreamError => "stream_error",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// The row of the policy table.
-    #[must_use]
-    pub const fn policy(self) -> Policy {
-        match self {
-            Self::AuthExpired
-            | Self::AuthInvalid
-            | Self::Billing
-            | Self::QuotaExhausted
-            | Self::UpstreamRateLimited
-            | Self::ModelNotFound
-            | Self::ToolsTooMany
-            | Self::ContextOverflow
-            | Self::PayloadTooLarge
-            | Self::ReplayRejected
-            | Self::InvalidRequest => Policy::NextCandidate,
-            Self::RateLimited => Policy::NextCandidateElseWait,
-            Self::Overloaded
-            | Self::ServerError
-            | Self::Timeout
-            | Self::Transport
-            | Self::StreamTruncated
-            | Self::StreamError => Policy::SameThenNext,
-            Self::Unknown => Policy::OnceThenNext,
-            Self::ContentPolicy | Self::Tls => Policy::Surface,
-        }
-    }
-}
-
-/// What a class allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// Ask the next candidate; with none left, surface.
-    NextCandidate,
-    /// Ask the next candidate; with none left, wait as the hint says.
-    NextCandidateElseWait,
-    /// Ask the same up to `api_max_retries` more, then the next.
-    SameThenNext,
-    /// Ask the same once more, then the next.
-    OnceThenNext,
-    /// Say it to the caller.
-    Surface,
-}
+/// How often one candidate moves on to another profile of its provider (32): as many as there can be.
+pub const ROTATIONS_MAX: u32 = 32;
+/// Waits for a rate limit that one step is granted, so that a provider that always says "now" ends.
+pub const WAITS_MAX: u32 = 20;
+/// The longest pause that is preferred over somebody who is ready (1 s).
+const PAUSE_MAX: Millis = Millis(1_000);
 
 /// Bounds of recovery, frozen into the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,6 +35,8 @@ pub struct Limits {
     pub wait_max: Millis,
     /// Lost outcomes of one step after which the run ends, so that a call that kills its node is not asked for ever (5).
     pub unknown_max: u32,
+    /// What is done about content that was refused and connections that can not be trusted.
+    pub on_policy: OnPolicy,
 }
 
 impl Default for Limits {
@@ -175,8 +48,18 @@ impl Default for Limits {
             sleep_max: Millis(10_000),
             wait_max: Millis(900_000),
             unknown_max: 5,
+            on_policy: OnPolicy::Surface,
         }
     }
+}
+
+/// Who of the route can be asked again first, of those that asked for a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Soonest {
+    /// Which candidate.
+    pub candidate: usize,
+    /// When.
+    pub at: Instant,
 }
 
 /// How often what was tried within one step.
@@ -184,28 +67,63 @@ impl Default for Limits {
 pub struct Attempts {
     /// Which candidate of the route is being asked.
     pub candidate: usize,
-    /// Failed tries of that candidate.
+    /// Failed tries of that candidate, but for those that moved on to another profile or left something out.
     pub failed: u32,
+    /// How often that candidate moved on to another profile.
+    pub rotated: u32,
+    /// What is left out of the request to it.
+    pub without: Without,
     /// Waits for a rate limit that were granted.
     pub waits: u32,
     /// How long they were together.
     pub waited: Millis,
+    /// Who can be asked again first.
+    pub soonest: Option<Soonest>,
     /// Lost outcomes.
     pub unknown: u32,
     /// All wire calls of the step.
     pub total: u32,
 }
 
-/// Waits for a rate limit that one step is granted, so that a provider that always says "now" ends.
-const WAITS_MAX: u32 = 20;
+impl Attempts {
+    /// What a step begins with, after another one: a cap that its candidate was seen to have holds on.
+    #[must_use]
+    pub fn after(former: &Self, candidate: u32) -> Self {
+        let same = usize::try_from(candidate).is_ok_and(|candidate| candidate == former.candidate);
+        let tools_max = former.without.tools_max.filter(|_| same);
+        Self { without: Without { tools_max, ..Without::default() }, ..Self::default() }
+    }
+}
 
 /// How a wire call went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It failed with a class, and perhaps a hint when to come back.
-    Failed(Class, Option<Millis>),
+    /// It failed.
+    Failed(Failed),
     /// Nobody will ever say.
     Unknown,
+}
+
+/// A failure, as far as it matters to what comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failed {
+    /// Its class.
+    pub class: Class,
+    /// When the provider said to come back.
+    pub hint: Option<Millis>,
+    /// Other profiles of the provider that are ready.
+    pub others: u32,
+    /// The most tools that the provider takes, where it named a number that is smaller than what was offered.
+    pub tools_max: Option<u32>,
+}
+
+/// A candidate of the route, as far as it matters to whether it is worth asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rung<'a> {
+    /// Its API family.
+    pub family: &'a str,
+    /// The most input that its model reads, where that is known.
+    pub window: Option<Tokens>,
 }
 
 /// What to do next.
@@ -260,53 +178,101 @@ pub fn again(in_a_row: u32, limits: &Limits, jitter: u64, now: Instant) -> Insta
 pub fn next(
     attempts: &Attempts,
     outcome: Outcome,
-    candidates: usize,
+    route: &[Rung<'_>],
     limits: &Limits,
     jitter: u64,
     now: Instant,
 ) -> (Action, Attempts) {
     let mut after = Attempts { total: attempts.total.saturating_add(1), ..*attempts };
-    let (class, hint) = match outcome {
+    let at_once = Action::Ask { candidate: after.candidate, not_before: now };
+    let failed = match outcome {
         Outcome::Unknown => {
             after.unknown = after.unknown.saturating_add(1);
-            if after.unknown >= limits.unknown_max {
-                return (Action::Surface, after);
-            }
-            return (Action::Ask { candidate: after.candidate, not_before: now }, after);
+            let ends = after.unknown >= limits.unknown_max;
+            return (if ends { Action::Surface } else { at_once }, after);
         }
-        Outcome::Failed(class, hint) => (class, hint),
+        Outcome::Failed(failed) => failed,
+    };
+    let row = failed.class.row(limits.on_policy);
+    let without = row.mend.and_then(|mend| after.without.and(mend, failed.tools_max));
+    if let Some(without) = without {
+        after.without = without;
+        return (at_once, after);
+    }
+    // What is the fault of one key, or of its quota, another one may not have: it is asked and nobody sleeps.
+    if row.rotates && failed.others > 0 && after.rotated < ROTATIONS_MAX {
+        after.rotated = after.rotated.saturating_add(1);
+        return (at_once, after);
+    }
+    let again = match row.same {
+        Same::Never => 0,
+        Same::Once => 1,
+        Same::Retries => limits.api_max_retries,
     };
     after.failed = after.failed.saturating_add(1);
-    let same = match class.policy() {
-        Policy::SameThenNext => limits.api_max_retries,
-        Policy::OnceThenNext => 1,
-        Policy::NextCandidate | Policy::NextCandidateElseWait => 0,
-        Policy::Surface => return (Action::Surface, after),
-    };
-    let following = after.candidate.saturating_add(1);
-    let is_last = following >= candidates;
-    let pause = backoff(limits, after.failed, jitter).max(hint.unwrap_or_default());
-    // A ready candidate is preferred over a sleep of more than a second.
-    if after.failed <= same && (is_last || pause <= Millis(1_000)) {
-        return (pause_for(pause, after.candidate, limits, now), after);
+    let pause = backoff(limits, after.failed, jitter).max(failed.hint.unwrap_or_default());
+    let following = following(route, after.candidate, row.then);
+    if after.failed <= again && (following.is_none() || pause <= PAUSE_MAX) {
+        return (pause_for(pause, after.candidate, limits, now.after(pause)), after);
     }
-    if !is_last {
-        after.candidate = following;
-        after.failed = 0;
-        return (Action::Ask { candidate: following, not_before: now }, after);
+    if row.then == Then::CandidateElseWait {
+        let this = Soonest { candidate: after.candidate, at: now.after(pause) };
+        after.soonest = Some(after.soonest.filter(|other| other.at <= this.at).unwrap_or(this));
     }
-    let waited = Millis(after.waited.0.saturating_add(pause.0));
-    let may_wait =
-        matches!(class.policy(), Policy::NextCandidateElseWait) && after.waits < WAITS_MAX;
-    if may_wait && waited <= limits.wait_max {
-        (after.waits, after.waited) = (after.waits.saturating_add(1), waited);
-        return (pause_for(pause, after.candidate, limits, now), after);
+    match following {
+        Some(candidate) => {
+            move_to(&mut after, candidate);
+            (Action::Ask { candidate, not_before: now }, after)
+        }
+        None => (wait(&mut after, row.then, limits, now), after),
     }
-    (Action::Surface, after)
 }
 
-fn pause_for(pause: Millis, candidate: usize, limits: &Limits, now: Instant) -> Action {
-    let until = now.after(pause);
+/// Who of the route comes after a candidate. Of whom nothing is known that speaks against it, it is tried.
+fn following(route: &[Rung<'_>], candidate: usize, then: Then) -> Option<usize> {
+    let this = route.get(candidate)?;
+    let may = |other: &Rung<'_>| match then {
+        Then::Candidate | Then::CandidateElseWait => true,
+        Then::LargerWindow => match (this.window, other.window) {
+            (Some(window), Some(larger)) => larger > window,
+            (None, _) | (_, None) => true,
+        },
+        Then::OtherFamily => other.family != this.family,
+        Then::Nobody => false,
+    };
+    let first = candidate.saturating_add(1);
+    route.get(first..)?.iter().position(may).map(|place| first.saturating_add(place))
+}
+
+/// Counts and what is left out are of one candidate.
+fn move_to(attempts: &mut Attempts, candidate: usize) {
+    (attempts.candidate, attempts.failed, attempts.rotated) = (candidate, 0, 0);
+    attempts.without = Without::default();
+}
+
+/// Nobody is ready: waits for whoever is first, where anybody said when, and only for a class that others may mend.
+fn wait(after: &mut Attempts, then: Then, limits: &Limits, now: Instant) -> Action {
+    let mends = match then {
+        Then::Candidate | Then::CandidateElseWait => true,
+        Then::LargerWindow | Then::OtherFamily | Then::Nobody => false,
+    };
+    let Some(soonest) = after.soonest.filter(|_| mends && after.waits < WAITS_MAX) else {
+        return Action::Surface;
+    };
+    let pause = soonest.at.since(now);
+    let waited = Millis(after.waited.0.saturating_add(pause.0));
+    if waited > limits.wait_max {
+        return Action::Surface;
+    }
+    (after.waits, after.waited) = (after.waits.saturating_add(1), waited);
+    after.soonest = None;
+    if soonest.candidate != after.candidate {
+        move_to(after, soonest.candidate);
+    }
+    pause_for(pause, soonest.candidate, limits, soonest.at.max(now))
+}
+
+fn pause_for(pause: Millis, candidate: usize, limits: &Limits, until: Instant) -> Action {
     if pause <= limits.sleep_max {
         Action::Ask { candidate, not_before: until }
     } else if pause <= limits.wait_max {
@@ -317,151 +283,4 @@ fn pause_for(pause: Millis, candidate: usize, limits: &Limits, now: Instant) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: Instant = Instant(1_000_000);
-
-    #[track_caller]
-    fn check(attempts: Attempts, outcome: Outcome, candidates: usize, then: Action) -> Attempts {
-        let (action, after) = next(&attempts, outcome, candidates, &Limits::default(), 0, NOW);
-        assert_eq!(action, then);
-        after
-    }
-
-    fn ask(candidate: usize, pause: u64) -> Action {
-        Action::Ask { candidate, not_before: NOW.after(Millis(pause)) }
-    }
-
-    #[test]
-    fn a_server_error_is_tried_twice_more_and_then_the_next_candidate() {
-        let outcome = Outcome::Failed(Class::ServerError, None);
-        let one = check(Attempts::default(), outcome, 2, ask(0, 0));
-        let two = check(one, outcome, 2, ask(0, 0));
-        let three = check(two, outcome, 2, ask(1, 0));
-        let four = check(check(three, outcome, 2, ask(1, 0)), outcome, 2, ask(1, 0));
-        check(four, outcome, 2, Action::Surface);
-    }
-
-    #[test]
-    fn a_ready_candidate_is_preferred_over_a_long_sleep() {
-        check(
-            Attempts::default(),
-            Outcome::Failed(Class::RateLimited, Some(Millis(2_000))),
-            2,
-            ask(1, 0),
-        );
-        check(
-            Attempts::default(),
-            Outcome::Failed(Class::Overloaded, Some(Millis(2_000))),
-            2,
-            ask(1, 0),
-        );
-        check(
-            Attempts::default(),
-            Outcome::Failed(Class::Overloaded, Some(Millis(900))),
-            2,
-            ask(0, 900),
-        );
-    }
-
-    #[test]
-    fn a_rate_limit_without_another_candidate_waits_as_the_hint_says() {
-        let limited =
-            |seconds: u64| Outcome::Failed(Class::RateLimited, Some(Millis(seconds * 1_000)));
-        check(Attempts::default(), limited(2), 1, ask(0, 2_000));
-        let until = NOW.after(Millis(60_000));
-        check(Attempts::default(), limited(60), 1, Action::WaitUntil { candidate: 0, until });
-        check(Attempts::default(), limited(3_600), 1, Action::Surface);
-    }
-
-    #[test]
-    fn a_lost_outcome_is_asked_again_until_it_was_lost_too_often() {
-        let mut attempts = Attempts::default();
-        for _ in 1..Limits::default().unknown_max {
-            attempts = check(attempts, Outcome::Unknown, 1, ask(0, 0));
-        }
-        check(attempts, Outcome::Unknown, 1, Action::Surface);
-    }
-
-    #[test]
-    fn classes_that_no_other_try_can_mend_surface() {
-        for class in [Class::Tls, Class::ContentPolicy] {
-            check(Attempts::default(), Outcome::Failed(class, None), 3, Action::Surface);
-        }
-    }
-
-    #[test]
-    fn waits_for_a_rate_limit_are_bounded_together() {
-        let limited = Outcome::Failed(Class::RateLimited, Some(Millis(400_000)));
-        let until = NOW.after(Millis(400_000));
-        let one = check(Attempts::default(), limited, 1, Action::WaitUntil { candidate: 0, until });
-        let two = check(one, limited, 1, Action::WaitUntil { candidate: 0, until });
-        check(two, limited, 1, Action::Surface);
-    }
-
-    /// Every class, every hint, every place in the route: the rule always ends, and never asks out of range.
-    #[test]
-    fn recovery_always_ends() {
-        let hints = [
-            None,
-            Some(Millis(500)),
-            Some(Millis(5_000)),
-            Some(Millis(60_000)),
-            Some(Millis(u64::MAX)),
-        ];
-        for class in Class::ALL {
-            for hint in hints {
-                for candidates in 1..4 {
-                    ends(Outcome::Failed(class, hint), candidates);
-                }
-            }
-        }
-        ends(Outcome::Unknown, 1);
-    }
-
-    fn ends(outcome: Outcome, candidates: usize) {
-        let (mut attempts, mut now) = (Attempts::default(), NOW);
-        for _ in 0..200 {
-            let (action, after) = next(&attempts, outcome, candidates, &Limits::default(), 77, now);
-            assert_eq!(after.total, attempts.total + 1);
-            match action {
-                Action::Surface => return,
-                Action::Ask { candidate, not_before }
-                | Action::WaitUntil { candidate, until: not_before } => {
-                    assert!(
-                        candidate < candidates
-                            && candidate >= attempts.candidate
-                            && not_before >= now
-                    );
-                    now = not_before;
-                }
-            }
-            attempts = after;
-        }
-        panic!("{outcome:?} with {candidates} candidates never ends");
-    }
-
-    #[test]
-    fn what_never_left_is_asked_again_at_once_and_then_at_a_pace() {
-        let limits = Limits::default();
-        for jitter in [0, 77, u64::MAX] {
-            assert_eq!(again(0, &limits, jitter, NOW), NOW);
-            for in_a_row in 1..200 {
-                let most = NOW.after(Millis(ceiling(&limits, in_a_row)));
-                let least = NOW.after(Millis(ceiling(&limits, in_a_row) / 2));
-                let at = again(in_a_row, &limits, jitter, NOW);
-                assert!(least >= NOW.after(Millis(250)) && least <= at && at <= most, "{at:?}");
-            }
-        }
-        assert_eq!(ceiling(&limits, 200), limits.retry_cap.0);
-    }
-
-    #[test]
-    fn class_names_are_distinct() {
-        let mut names: Vec<_> = Class::ALL.iter().map(|class| class.name()).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), Class::ALL.len());
-    }
-}
+mod tests;

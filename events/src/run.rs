@@ -10,9 +10,11 @@ pub mod hold;
 pub mod ledger;
 pub mod life;
 pub mod owed;
+mod recovery;
 pub mod replay;
 pub mod spec;
 pub mod step;
+pub mod tried;
 pub mod unsent;
 
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
@@ -240,8 +242,10 @@ pub struct State {
     pub next_call: CallNo,
     /// The wire call in flight.
     pub model: Option<OpenCall>,
-    /// What was tried in this step.
+    /// How often what was tried in this step.
     pub attempts: Attempts,
+    /// The attempts that failed in it, the newest [`tried::TRIED_MAX`] of them.
+    pub tried: Vec<tried::Tried>,
     /// Calls that were not sent.
     pub unsent: unsent::Unsent,
     /// The next try waits for a time.
@@ -331,7 +335,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 4;
+    const FOLD: u32 = 5;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)

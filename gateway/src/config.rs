@@ -27,7 +27,7 @@ pub use show::Shown;
 
 use actors::routing::Table;
 use axum::http::HeaderName;
-use events::model_call;
+use events::model_call::{self, OnPolicy};
 use events::quantity::{MicroUsd, Millis};
 use file::Choice;
 use merge::{Given, Reader};
@@ -187,6 +187,8 @@ pub struct Retry {
     pub retry_cap: Millis,
     /// Longest wait that a provider may ask for (900 s).
     pub retry_wait_max: Millis,
+    /// What is done about content that was refused and connections that can not be trusted.
+    pub on_policy: OnPolicy,
 }
 
 impl Retry {
@@ -198,6 +200,7 @@ impl Retry {
             retry_base: self.retry_base,
             retry_cap: self.retry_cap,
             wait_max: self.retry_wait_max,
+            on_policy: self.on_policy,
             ..model_call::Limits::default()
         }
     }
@@ -357,6 +360,8 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let retry_cap = reader.take_or("retry.retry_cap_ms", "8000", rule::millis(1, 600_000));
     let retry_wait_max =
         reader.take_or("retry.retry_wait_max_seconds", "900", rule::seconds(0, 86_400));
+    let on_policy = reader.take_or("retry.fallback_on_policy", "false", rule::switch);
+    let on_policy = on_policy.map(|fall| if fall { OnPolicy::Fall } else { OnPolicy::Surface });
     let format = reader.take_or("log.format", "text", rule::format);
     let level = reader.take_or("log.level", "info", rule::level);
     let behind_proxy = reader.take_or("behind_proxy", "false", rule::switch);
@@ -387,6 +392,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
             retry_base: retry_base?,
             retry_cap: retry_cap?,
             retry_wait_max: retry_wait_max?,
+            on_policy: on_policy?,
         },
         run_spend_alert: run_spend_alert?,
         providers,

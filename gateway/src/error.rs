@@ -43,11 +43,23 @@ pub struct Attempt {
     pub provider: String,
     /// For which model.
     pub model: String,
+    /// With which of the provider's profiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Which class of error came.
     pub class: String,
     /// With which status, if there was an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// The provider's id of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// How long the provider took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// How long the next one waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
 }
 
 /// A failure on its way to a caller.
@@ -379,8 +391,12 @@ mod tests {
         let attempt = Attempt {
             provider: "openai".to_owned(),
             model: "gpt".to_owned(),
+            profile: None,
             class: "quota_exhausted".to_owned(),
             status: Some(429),
+            request_id: None,
+            duration_ms: None,
+            wait_ms: None,
         };
         let of = |code, status| ApiError::new(code, "no").provider(status, vec![attempt.clone()]);
         let response =

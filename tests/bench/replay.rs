@@ -34,6 +34,8 @@ fn spec() -> Arc<Spec> {
         price: None,
         billing: Billing::Metered,
         output_max: Tokens(1_000),
+        family: "f".into(),
+        context_max: None,
     };
     Arc::new(Spec {
         plane: Plane::Run,
@@ -75,6 +77,7 @@ fn answer(call: u32) -> Command {
         usage: Usage::default(),
         served_model: None,
         request_id: None,
+        profile: None,
     };
     Command::Model { call: CallNo(call), outcome: step::Settled::Answered(answer) }
 }

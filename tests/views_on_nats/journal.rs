@@ -65,6 +65,8 @@ fn spec() -> Arc<Spec> {
         price: None,
         billing: Billing::Metered,
         output_max: Tokens(1_000),
+        family: "f".into(),
+        context_max: None,
     };
     Arc::new(Spec {
         plane: Plane::Run,
@@ -167,7 +169,8 @@ impl Journal {
         let usage =
             Usage { prompt: Some(Tokens(3)), cost: Some(MicroUsd(cost)), ..Usage::default() };
         let (asks, stop) = (vec![], Stop::End);
-        let answer = Answer { body, asks, stop, usage, served_model: None, request_id: None };
+        let answer =
+            Answer { body, asks, stop, usage, served_model: None, request_id: None, profile: None };
         let command = runs::Command::Model { call: CallNo(0), outcome: Settled::Answered(answer) };
         self.tell::<Run>(id, state, &command, second + 1).await.1
     }

@@ -179,6 +179,9 @@ fn refused(class: Class, message: String) -> Settled {
         charge: Charge::Nothing,
         handed_out: 0,
         message,
+        profile: None,
+        others: 0,
+        took: Millis(0),
     })
 }
 
@@ -203,6 +206,7 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
             "the request is not the one that was intended".to_owned(),
         );
     }
+    let request = ask.without.of(request);
     let Some(place) = world.calls.enter(run).await else {
         return refused(Class::ServerError, "the node is stopping".to_owned());
     };
@@ -224,9 +228,9 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
     let mut sink = |delta: providers::Delta| {
         let text = match &delta {
             providers::Delta::Text(text) | providers::Delta::Refusal(text) => text.chars().count(),
-            // A call that a reader has seen begin can not be taken back either.
-            providers::Delta::ToolCallStarted { .. } => 1,
-            providers::Delta::Reasoning(_) | providers::Delta::ToolCallArguments { .. } => 0,
+            // A call that a reader has seen begin, or a thought, can not be taken back either.
+            providers::Delta::ToolCallStarted { .. } | providers::Delta::Reasoning(_) => 1,
+            providers::Delta::ToolCallArguments { .. } => 0,
         };
         handed_out = handed_out.saturating_add(u64::try_from(text).unwrap_or(u64::MAX));
         writer.push(delta);
@@ -246,8 +250,15 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
     };
     whom::tell(world, &whom, &request.model, began, answer.as_ref());
     match answer {
-        Ok(answer) => Settled::Answered(answered(world, &ask.spec, answer)),
-        Err(failure) => Settled::Failed(failed(failure, handed_out)),
+        Ok(answer) => {
+            let profile = whom.used.map(|used| used.profile);
+            Settled::Answered(step::Answer { profile, ..answered(world, &ask.spec, answer) })
+        }
+        Err(failure) => {
+            let (profile, others) = whom.used.map(|used| (used.profile, used.others)).unzip();
+            let (others, took) = (others.unwrap_or(0), world.clock.now().since(began));
+            Settled::Failed(Failure { profile, others, took, ..failed(failure, handed_out) })
+        }
     }
 }
 
@@ -296,6 +307,7 @@ fn answered(world: &World, spec: &Spec, answer: providers::Answer) -> step::Answ
         usage: answer.usage,
         served_model: answer.served_model,
         request_id: answer.request_id,
+        profile: None,
     }
 }
 
@@ -340,6 +352,9 @@ fn failed(failure: providers::Failure, handed_out: u64) -> Failure {
         charge,
         handed_out,
         message: failure.message,
+        profile: None,
+        others: 0,
+        took: Millis(0),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::aggregate::Wake;
 use crate::budget::{Amount, Scope};
 use crate::id::SessionId;
 use crate::message::Body;
+use crate::model_call::Without;
 use std::sync::Arc;
 
 /// Which effect.
@@ -50,6 +51,10 @@ pub struct AskModel {
     pub history: Option<(SessionId, Arc<[MessageRef]>)>,
     /// What the run said.
     pub transcript: Vec<Body>,
+    /// The provider's profiles that failed in this step.
+    pub tried: Vec<String>,
+    /// What is left out of the request on the wire.
+    pub without: Without,
 }
 
 /// One tool call to be made.
@@ -88,6 +93,8 @@ pub(super) fn pending(state: &State) -> Vec<(EffectId, Effect)> {
             spec: Arc::clone(spec),
             history: state.session.map(|session| (session, Arc::clone(&state.history))),
             transcript: state.transcript.clone(),
+            tried: state.failed_profiles(open.asked.candidate),
+            without: state.attempts.without,
         };
         Some((EffectId::Model(open.asked.call), Effect::AskModel(Box::new(ask))))
     });

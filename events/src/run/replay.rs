@@ -144,19 +144,12 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
                 usage: answered.usage,
                 served_model: answered.served_model.clone(),
                 request_id: answered.request_id.clone(),
+                profile: answered.profile.clone(),
             }),
         }],
         Event::ModelFailed(failed) => vec![Command::Model {
             call: failed.call,
-            outcome: step::Settled::Failed(step::Failure {
-                class: failed.class,
-                status: failed.status,
-                request_id: failed.request_id.clone(),
-                hint: failed.hint,
-                charge: failed.charge,
-                handed_out: failed.handed_out,
-                message: failed.message.clone(),
-            }),
+            outcome: step::Settled::Failed(failure(failed)),
         }],
         Event::ModelUnknown(unknown) => {
             vec![Command::Model { call: unknown.call, outcome: step::Settled::Lost }, Command::Stop]
@@ -202,6 +195,22 @@ fn slice(event: &Event) -> Vec<Command> {
     }
     let Event::SliceReturned(returned) = event else { return vec![] };
     vec![Command::Returned { scope: returned.scope }]
+}
+
+/// What the edge reported of a failure.
+fn failure(failed: &step::ModelFailed) -> step::Failure {
+    step::Failure {
+        class: failed.class,
+        status: failed.status,
+        request_id: failed.request_id.clone(),
+        hint: failed.hint,
+        charge: failed.charge,
+        handed_out: failed.handed_out,
+        message: failed.message.clone(),
+        profile: failed.profile.clone(),
+        others: failed.others,
+        took: failed.took,
+    }
 }
 
 fn grant(event: &Event) -> Option<Grant> {

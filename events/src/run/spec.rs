@@ -45,6 +45,10 @@ pub struct Candidate {
     pub billing: Billing,
     /// The most output it produces in one call, for reservations.
     pub output_max: Tokens,
+    /// The API family that its provider speaks.
+    pub family: String,
+    /// The most input it reads, where that is known.
+    pub context_max: Option<Tokens>,
 }
 
 /// Why a model that was meant to serve is not in the route.

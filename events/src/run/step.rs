@@ -6,8 +6,8 @@
 use super::account::{self, count};
 use super::draw::Took;
 use super::life::{self, MessageRef, Outcome, Reason};
-use super::spec::{Candidate, Plane, Spec};
-use super::{Event, Refusal, State, draw, hold, ledger, owed, unsent};
+use super::spec::{Candidate, Spec};
+use super::{Event, Refusal, State, draw, hold, ledger, owed, recovery, tried, unsent};
 use crate::leave::NotSent;
 use crate::message::Body;
 use crate::model_call::{self, Action, Attempts, Class};
@@ -70,6 +70,8 @@ pub struct ModelAnswered {
     pub served_model: Option<String>,
     /// The provider's id of the request.
     pub request_id: Option<String>,
+    /// The profile that was used on the wire, where the provider has any.
+    pub profile: Option<String>,
 }
 
 /// What a failed call is charged.
@@ -100,6 +102,14 @@ pub struct ModelFailed {
     pub handed_out: u64,
     /// The provider's words, redacted.
     pub message: String,
+    /// The profile that was used on the wire; none when nothing was sent, or the provider has no profiles.
+    pub profile: Option<String>,
+    /// Other profiles of the provider that were ready then.
+    pub others: u32,
+    /// How long the provider took to fail.
+    pub took: Millis,
+    /// How long the next try waits; none when it does not, or there is none.
+    pub wait: Option<Millis>,
     /// What was tried so far in this step, this call included.
     pub attempts: Attempts,
 }
@@ -152,6 +162,8 @@ pub struct Answer {
     pub served_model: Option<String>,
     /// The provider's id of the request.
     pub request_id: Option<String>,
+    /// The profile that was used on the wire, where the provider has any.
+    pub profile: Option<String>,
 }
 
 /// A failure, as the edge classified it.
@@ -171,6 +183,12 @@ pub struct Failure {
     pub handed_out: u64,
     /// The provider's words, redacted.
     pub message: String,
+    /// The profile that was used on the wire; none when nothing was sent, or the provider has no profiles.
+    pub profile: Option<String>,
+    /// Other profiles of the provider that are ready.
+    pub others: u32,
+    /// How long the provider took to fail.
+    pub took: Millis,
 }
 
 /// The wire call in flight.
@@ -284,7 +302,7 @@ pub(super) fn settled(
     };
     Ok(match outcome {
         Settled::Answered(answer) => answered(state, open, answer, now),
-        Settled::Failed(failure) => failed(state, open, failure, now),
+        Settled::Failed(failure) => recovery::failed(state, open, failure, now),
         Settled::Lost => unknown(state, open, now),
         Settled::NotSent(why) => unsent::not_sent(state, open, *why, now),
     })
@@ -300,6 +318,7 @@ fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Ve
         usage: answer.usage.priced(price.as_ref()),
         served_model: answer.served_model.clone(),
         request_id: answer.request_id.clone(),
+        profile: answer.profile.clone(),
     });
     let spent = |after: &State| account::crossed(after).into_iter().collect();
     let events = and_then(state, vec![event], spent);
@@ -321,63 +340,10 @@ fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Ve
     })
 }
 
-/// Evenly spread bits that only this call of this run has (SplitMix64 of the run's seed and the call's number).
-pub(super) fn jitter(spec: &Spec, open: &OpenCall) -> u64 {
-    let step = u64::from(open.asked.call.0).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = spec.seed.wrapping_add(step);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
-fn next(
-    state: &State,
-    spec: &Spec,
-    open: &OpenCall,
-    outcome: model_call::Outcome,
-    now: Instant,
-) -> (Action, Attempts) {
-    let limits = &spec.limits.recovery;
-    model_call::next(&state.attempts, outcome, spec.route.len(), limits, jitter(spec, open), now)
-}
-
-fn failed(state: &State, open: &OpenCall, failure: &Failure, now: Instant) -> Vec<Event> {
-    let Some(spec) = &state.spec else { return vec![] };
-    let outcome = model_call::Outcome::Failed(failure.class, failure.hint);
-    let (action, attempts) = next(state, spec, open, outcome, now);
-    let event = Event::ModelFailed(ModelFailed {
-        call: open.asked.call,
-        class: failure.class,
-        status: failure.status,
-        request_id: failure.request_id.clone(),
-        hint: failure.hint,
-        charge: failure.charge,
-        handed_out: failure.handed_out,
-        message: failure.message.clone(),
-        attempts,
-    });
-    // Text that a model-plane caller has already read can not be taken back: say so instead of going on.
-    let action = match (spec.plane, failure.handed_out) {
-        (Plane::Model, 1..) => Action::Surface,
-        (Plane::Model, 0) | (Plane::Run, _) => action,
-    };
-    and_then(state, vec![event], |after| match action {
-        Action::Ask { candidate, not_before } => ask(after, candidate, not_before),
-        Action::WaitUntil { candidate, until } => {
-            let candidate = u32::try_from(candidate).unwrap_or(u32::MAX);
-            vec![Event::ModelDelayed(ModelDelayed { until, candidate })]
-        }
-        Action::Surface => {
-            let reason = Reason::ModelFailed(failure.class);
-            life::close(after, Outcome::Errored, reason, failure.message.clone())
-        }
-    })
-}
-
 /// The outcome is lost: keep the reservation, ask again under a new number, or end after too many.
 pub(super) fn unknown(state: &State, open: &OpenCall, now: Instant) -> Vec<Event> {
     let Some(spec) = &state.spec else { return vec![] };
-    let (action, attempts) = next(state, spec, open, model_call::Outcome::Unknown, now);
+    let (action, attempts) = recovery::next(state, spec, open, model_call::Outcome::Unknown, now);
     let event = Event::ModelUnknown(ModelUnknown {
         call: open.asked.call,
         reserved: open.asked.reserved,
@@ -433,7 +399,8 @@ pub(super) fn on_asked(state: &mut State, event: &ModelAsked) -> Option<()> {
     state.answers.clear();
     state.tools.clear();
     if state.between_steps {
-        state.attempts = Attempts::default();
+        state.attempts = Attempts::after(&state.attempts, event.candidate);
+        state.tried.clear();
         state.primary_failed = None;
         state.step += 1;
         state.between_steps = false;
@@ -472,6 +439,7 @@ pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
         Charge::Nothing => total.refused(),
         Charge::Reserved => total.unknown(open.asked.reserved, billing),
     });
+    tried::failed(state, &open, event);
     if open.asked.candidate == 0 {
         state.primary_failed = Some(event.class);
     }
@@ -484,6 +452,7 @@ pub(super) fn on_unknown(state: &mut State, event: &ModelUnknown) -> Option<()> 
     let open = take_open(state, event.call)?;
     count(state, &open, |total, billing| total.unknown(event.reserved, billing));
     draw::settle(state, &open, Took::Worst);
+    tried::unknown(state, &open);
     state.attempts = event.attempts;
     Some(())
 }

@@ -36,6 +36,8 @@ fn candidate(model: &str) -> Candidate {
         price: Some(Price { usual, long: None }),
         billing: Billing::Metered,
         output_max: Tokens(100),
+        family: "f".into(),
+        context_max: None,
     }
 }
 
@@ -88,7 +90,8 @@ fn answered(call: u32, asks: Vec<Ask>) -> Command {
     let body = Message { role: Role::Assistant, name: None, parts: calls.collect() }.body();
     let usage = Usage { prompt: Some(Tokens(10)), completion: Some(Tokens(5)), ..Usage::default() };
     let stop = if asks.is_empty() { Stop::End } else { Stop::ToolCalls };
-    let answer = Answer { body, asks, stop, usage, served_model: None, request_id: None };
+    let answer =
+        Answer { body, asks, stop, usage, served_model: None, request_id: None, profile: None };
     Command::Model { call: CallNo(call), outcome: Settled::Answered(answer) }
 }
 
@@ -101,6 +104,9 @@ fn failed(call: u32, class: Class, handed_out: u64) -> Command {
         charge: Charge::Reserved,
         handed_out,
         message: "boom".into(),
+        profile: None,
+        others: 0,
+        took: Millis(3),
     };
     Command::Model { call: CallNo(call), outcome: Settled::Failed(failure) }
 }

@@ -3,7 +3,7 @@
 
 use super::draw::{self, Took};
 use super::step::{self, CallNo, OpenCall};
-use super::{Event, State};
+use super::{Event, State, recovery};
 use crate::leave::NotSent;
 use crate::model_call;
 use crate::quantity::Instant;
@@ -31,7 +31,7 @@ pub struct Unsent {
 pub(super) fn not_sent(state: &State, open: &OpenCall, why: NotSent, now: Instant) -> Vec<Event> {
     let Some(spec) = &state.spec else { return vec![] };
     let (limits, before) = (&spec.limits.recovery, state.unsent.in_a_row);
-    let not_before = model_call::again(before, limits, step::jitter(spec, open), now);
+    let not_before = model_call::again(before, limits, recovery::jitter(spec, open), now);
     let event = Event::ModelNotSent(ModelNotSent { call: open.asked.call, why });
     step::and_then(state, vec![event], |after| {
         let candidate = usize::try_from(open.asked.candidate).unwrap_or(usize::MAX);

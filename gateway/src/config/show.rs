@@ -3,6 +3,7 @@
 use super::file::segment;
 use super::nats::Nats;
 use super::{Config, Format, Loaded, Origin, Provider};
+use events::model_call::OnPolicy;
 use events::quantity::Millis;
 
 /// One setting as it stands.
@@ -81,6 +82,7 @@ fn scalars(config: &Config) -> Vec<(&'static str, String)> {
         ("retry.retry_base_ms", retry.retry_base.0.to_string()),
         ("retry.retry_cap_ms", retry.retry_cap.0.to_string()),
         ("retry.retry_wait_max_seconds", seconds(retry.retry_wait_max)),
+        ("retry.fallback_on_policy", (retry.on_policy == OnPolicy::Fall).to_string()),
         ("log.format", format.to_owned()),
         ("log.level", log.level.clone()),
     ]

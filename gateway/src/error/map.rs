@@ -1,6 +1,6 @@
 //! From what can go wrong below to the code that a caller is told.
 
-use super::{ApiError, Code};
+use super::{ApiError, Attempt, Code};
 use actors::order::NoDecision;
 use events::model_call::Class;
 use events::quantity::Millis;
@@ -194,8 +194,15 @@ impl ApiError {
     /// knows how to take it.
     #[must_use]
     pub fn of_class(class: Class, detail: &str) -> Self {
+        Self::of_attempts(class, detail, vec![])
+    }
+
+    /// The same, with what was tried before it was given up.
+    #[must_use]
+    pub fn of_attempts(class: Class, detail: &str, attempts: Vec<Attempt>) -> Self {
         let said = if detail.is_empty() { "no more was said" } else { detail };
-        let message = format!("the model call failed ({}): {said}", class.name());
+        let tried = summary(&attempts);
+        let message = format!("the model call failed ({}): {said}{tried}", class.name());
         let error = Self::new(Code::ProvidersExhausted, message).class(class);
         let status = match class {
             Class::RateLimited | Class::QuotaExhausted | Class::UpstreamRateLimited => 429,
@@ -221,7 +228,7 @@ impl ApiError {
         };
         let status =
             axum::http::StatusCode::from_u16(status).unwrap_or(axum::http::StatusCode::BAD_GATEWAY);
-        let error = error.provider(status, vec![]);
+        let error = error.provider(status, attempts);
         match class {
             Class::RateLimited | Class::Overloaded => error.retry_after(Millis(1_000)),
             Class::AuthExpired
@@ -245,4 +252,25 @@ impl ApiError {
             | Class::Unknown => error,
         }
     }
+}
+/// Attempts that a message names (8); the others stand in the run.
+const NAMED_MAX: usize = 8;
+
+/// What was tried, for whoever reads only the message; nothing where that was one attempt.
+fn summary(attempts: &[Attempt]) -> String {
+    if attempts.len() < 2 {
+        return String::new();
+    }
+    let one = |attempt: &Attempt| {
+        let Attempt { provider, model, profile, class, status, .. } = attempt;
+        let profile = profile.as_ref().map_or_else(String::new, |name| format!(" [{name}]"));
+        let status = status.map_or_else(String::new, |status| format!(" {status}"));
+        format!("{provider}:{model}{profile} {class}{status}")
+    };
+    let named: Vec<String> = attempts.iter().take(NAMED_MAX).map(one).collect();
+    let more = match attempts.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("; tried {}{more}", named.join(", "))
 }

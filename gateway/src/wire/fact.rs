@@ -111,6 +111,8 @@ fn candidate(one: &Candidate) -> Value {
         "model": one.model,
         "price": one.price.as_ref().map(price),
         "output_tokens_max": one.output_max.0,
+        "family": one.family,
+        "context_tokens_max": one.context_max.map(|max| max.0),
     })
 }
 
@@ -268,6 +270,7 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
             "stop": stop(answered.stop),
             "usage": usage::call(&answered.usage),
             "served_model": answered.served_model,
+            "profile": answered.profile,
             "request_id": answered.request_id,
         }),
         run::Event::ModelFailed(failed) => json!({
@@ -279,6 +282,10 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
             "charged": match failed.charge { Charge::Nothing => "nothing", Charge::Reserved => "at_most_reserved" },
             "handed_out_chars": failed.handed_out,
             "message": bodies.text(&failed.message),
+            "profile": failed.profile,
+            "profiles_ready": failed.others,
+            "duration_ms": failed.took.0,
+            "wait_ms": failed.wait.map(|wait| wait.0),
             "attempts": failed.attempts.total,
         }),
         run::Event::ModelUnknown(unknown) => json!({

@@ -2,9 +2,12 @@
 
 use super::{fact, time::rfc3339, usage};
 use events::id::RunId;
+use events::model_call::Class;
 use events::quantity::Instant;
 use events::run::State;
 use events::run::life::{Life, Outcome};
+use events::run::spec::Candidate;
+use events::run::tried::Tried;
 use events::usage::Total;
 use serde_json::{Value, json};
 
@@ -53,6 +56,23 @@ fn usages(state: &State) -> Value {
     all
 }
 
+/// What was tried in the current step and failed: all that the run remembers of it.
+fn attempts(state: &State) -> Value {
+    let one = |(tried, candidate): (&Tried, &Candidate)| {
+        json!({
+            "provider": candidate.provider,
+            "model": candidate.model,
+            "profile": tried.profile,
+            "class": tried.class.map_or("lost", Class::name),
+            "status": tried.status,
+            "request_id": tried.request_id,
+            "duration_ms": tried.took.map(|took| took.0),
+            "wait_ms": tried.wait.map(|wait| wait.0),
+        })
+    };
+    state.attempts().map(one).collect()
+}
+
 /// The run object.
 #[must_use]
 pub fn object(
@@ -71,7 +91,7 @@ pub fn object(
         "status": status(state),
         "outcome": ended.map(|end| fact::outcome(end.outcome)),
         "reason": ended.map(|end| fact::reason(&end.reason)),
-        "class": ended.and_then(|end| fact::class(&end.reason)).map(events::model_call::Class::name),
+        "class": ended.and_then(|end| fact::class(&end.reason)).map(Class::name),
         "detail": ended.map(|end| end.detail.as_str()).filter(|detail| !detail.is_empty()),
         "session_id": state.session.map(|session| session.to_string()),
         "project_id": spec.map(|spec| spec.project.as_str()),
@@ -91,5 +111,6 @@ pub fn object(
         "budget_refusal": state.short.as_deref().map(super::budget::short),
         "output": output(state),
         "usage": usages(state),
+        "attempts": attempts(state),
     })
 }

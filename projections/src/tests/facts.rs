@@ -7,7 +7,7 @@ use events::leave::NotSent;
 use events::message::{Body, Message, Role};
 use events::model_call::{Attempts, Class};
 use events::prompt::{Catalogue, Params};
-use events::quantity::{Instant, MicroUsd, Tokens};
+use events::quantity::{Instant, MicroUsd, Millis, Tokens};
 use events::record::{Actor, Hash, Position, Shard};
 use events::run::Event;
 use events::run::hold::{ClientAnswered, ClientAsked, ClientGone};
@@ -49,6 +49,8 @@ fn candidate(provider: &str, model: &str, price: Option<Price>) -> Candidate {
         price,
         billing: Billing::Metered,
         output_max: Tokens(100),
+        family: "f".into(),
+        context_max: None,
     }
 }
 
@@ -121,6 +123,7 @@ pub(crate) fn answered(call: u32, usage: Usage) -> Event {
         usage,
         served_model: None,
         request_id: None,
+        profile: None,
     })
 }
 
@@ -134,6 +137,10 @@ pub(crate) fn failed(call: u32, charge: Charge) -> Event {
         charge,
         handed_out: 0,
         message: "boom".into(),
+        profile: None,
+        others: 0,
+        took: Millis(3),
+        wait: None,
         attempts: Attempts::default(),
     })
 }

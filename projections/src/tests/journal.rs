@@ -301,6 +301,9 @@ fn outcome(dice: &mut Dice) -> Settled {
             charge: dice.pick(&[Charge::Nothing, Charge::Reserved]),
             handed_out: 0,
             message: "boom".into(),
+            profile: None,
+            others: 0,
+            took: Millis(3),
         });
     }
     let class = ReplayClass::Idempotent;
@@ -319,7 +322,15 @@ fn outcome(dice: &mut Dice) -> Settled {
     let parts = asks.iter().map(call).collect();
     let body = Message { role: Role::Assistant, name: None, parts }.body();
     let usage = dice.pick(&[Usage::default(), used(10, 5, None), used(70, 9, Some(33))]);
-    Settled::Answered(Answer { body, asks, stop, usage, served_model: None, request_id: None })
+    Settled::Answered(Answer {
+        body,
+        asks,
+        stop,
+        usage,
+        served_model: None,
+        request_id: None,
+        profile: None,
+    })
 }
 
 fn ask((index, verdict): (usize, Verdict)) -> Ask {
@@ -330,6 +341,14 @@ fn ask((index, verdict): (usize, Verdict)) -> Ask {
 /// A call's number, for tests that settle it by hand.
 pub(crate) fn answer(call: u32, usage: Usage) -> runs::Command {
     let (body, stop) = (said("so"), Stop::End);
-    let answer = Answer { body, asks: vec![], stop, usage, served_model: None, request_id: None };
+    let answer = Answer {
+        body,
+        asks: vec![],
+        stop,
+        usage,
+        served_model: None,
+        request_id: None,
+        profile: None,
+    };
     runs::Command::Model { call: CallNo(call), outcome: Settled::Answered(answer) }
 }

@@ -3,7 +3,7 @@
 //! Of a profile that is not ready nothing is sent, and nobody is blamed for a try that was not made.
 
 use super::{World, refused};
-use crate::credentials::{Credentials, Failed, NoProfile, Used};
+use crate::credentials::{Credentials, Failed, NoProfile, Used, Wanted};
 use events::credential::{ENVIRONMENT, ProviderId};
 use events::id::RunId;
 use events::model_call::Class;
@@ -41,7 +41,10 @@ pub(super) async fn whom(world: &World, run: RunId, ask: &AskModel) -> Result<Wh
     };
     let pin = ask.history.as_ref().map_or(run.unique(), |(session, _)| session.unique());
     let used = match (&world.credentials, provider.parse::<ProviderId>()) {
-        (Some(credentials), Ok(id)) => chosen(world, credentials, (id, model), pin).await?,
+        (Some(credentials), Ok(id)) => {
+            let wanted = Wanted { provider: id, model, pin, tried: &ask.tried };
+            chosen(world, credentials, &wanted).await?
+        }
         (None, _) | (_, Err(_)) => None,
     };
     match &used {
@@ -61,13 +64,12 @@ pub(super) async fn whom(world: &World, run: RunId, ask: &AskModel) -> Result<Wh
 async fn chosen(
     world: &World,
     credentials: &Credentials,
-    (provider, model): (ProviderId, &str),
-    pin: u128,
+    wanted: &Wanted<'_>,
 ) -> Result<Option<Used>, Settled> {
     let mut waits = 0;
     loop {
         let now = world.clock.now();
-        match credentials.choose((provider, model), pin, &[], now).await {
+        match credentials.choose(wanted, now).await {
             Ok(used) => return Ok(used),
             Err(NoProfile::Cooling { left, .. }) if left <= PATIENCE && waits < WAITS_MAX => {
                 waits += 1;
@@ -81,7 +83,7 @@ async fn chosen(
 fn unsent(error: &NoProfile) -> Settled {
     let (class, hint) = match error {
         NoProfile::Cooling { class, left, .. } => (*class, Some(*left)),
-        NoProfile::Dead(_) => (Class::AuthInvalid, None),
+        NoProfile::Dead(_) | NoProfile::Tried(_) => (Class::AuthInvalid, None),
         NoProfile::NoSecret(_) | NoProfile::Stale(_) => (Class::ServerError, None),
     };
     Settled::Failed(Failure {
@@ -92,6 +94,9 @@ fn unsent(error: &NoProfile) -> Settled {
         charge: Charge::Nothing,
         handed_out: 0,
         message: error.to_string(),
+        profile: None,
+        others: 0,
+        took: Millis(0),
     })
 }
 

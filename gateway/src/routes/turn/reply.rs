@@ -3,7 +3,7 @@
 
 use super::open::Open;
 use crate::app::App;
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Attempt, Code};
 use crate::front::door::{Door, Ending, Head};
 use crate::front::finish::Finish;
 use crate::stream::sse;
@@ -15,9 +15,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use events::id::{RunId, SessionId};
 use events::message::{Message, Role};
+use events::model_call::Class;
 use events::run::life::{Finished, Outcome, Reason};
-use events::run::spec::Delivery;
+use events::run::spec::{Candidate, Delivery};
 use events::run::step::Stop;
+use events::run::tried::Tried;
 use events::run::{Run, State};
 use futures_util::stream;
 use serde_json::Value;
@@ -151,7 +153,9 @@ pub(in crate::routes) fn answer(state: &State) -> Result<(Message, Finish), ApiE
 fn failure(state: &State, end: &Finished) -> ApiError {
     let detail = end.detail.as_str();
     match &end.reason {
-        Reason::ModelFailed(class) => ApiError::of_class(*class, detail),
+        Reason::ModelFailed(class) => {
+            ApiError::of_attempts(*class, detail, state.attempts().map(attempt).collect())
+        }
         Reason::ModelUnknown => {
             ApiError::new(Code::ProvidersExhausted, format!("the model call was lost: {detail}"))
         }
@@ -169,6 +173,19 @@ fn failure(state: &State, end: &Finished) -> ApiError {
         | Reason::ClientToolGone => {
             ApiError::new(Code::RunEnded, format!("the run ended: {detail}"))
         }
+    }
+}
+
+fn attempt((tried, candidate): (&Tried, &Candidate)) -> Attempt {
+    Attempt {
+        provider: candidate.provider.clone(),
+        model: candidate.model.clone(),
+        profile: tried.profile.clone(),
+        class: tried.class.map_or("lost", Class::name).to_owned(),
+        status: tried.status,
+        request_id: tried.request_id.clone(),
+        duration_ms: tried.took.map(|took| took.0),
+        wait_ms: tried.wait.map(|wait| wait.0),
     }
 }
 
