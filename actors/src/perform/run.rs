@@ -226,13 +226,7 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
     let writer = world.live.writer(run, &ask.spec.project, ask.asked.call);
     let mut handed_out = 0_u64;
     let mut sink = |delta: providers::Delta| {
-        let text = match &delta {
-            providers::Delta::Text(text) | providers::Delta::Refusal(text) => text.chars().count(),
-            // A call that a reader has seen begin, or a thought, can not be taken back either.
-            providers::Delta::ToolCallStarted { .. } | providers::Delta::Reasoning(_) => 1,
-            providers::Delta::ToolCallArguments { .. } => 0,
-        };
-        handed_out = handed_out.saturating_add(u64::try_from(text).unwrap_or(u64::MAX));
+        handed_out = handed_out.saturating_add(characters(&delta));
         writer.push(delta);
     };
     let began = world.clock.now();
@@ -260,6 +254,16 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
             Settled::Failed(Failure { profile, others, took, ..failed(failure, handed_out) })
         }
     }
+}
+
+/// How much of what a reader sees and can not be made to forget: a call that was seen to begin, or a thought, is that too.
+fn characters(delta: &providers::Delta) -> u64 {
+    let count = match delta {
+        providers::Delta::Text(text) | providers::Delta::Refusal(text) => text.chars().count(),
+        providers::Delta::ToolCallStarted { .. } | providers::Delta::Reasoning(_) => 1,
+        providers::Delta::ToolCallArguments { .. } => 0,
+    };
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// What the session said before, and what this run said. Each message of the session is checked against its name.
