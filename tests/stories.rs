@@ -33,6 +33,7 @@ mod prices;
 mod probe;
 mod readers;
 mod recovery;
+mod repeats;
 mod responses;
 mod routes;
 mod runs;

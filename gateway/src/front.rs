@@ -8,6 +8,7 @@ pub mod asked;
 pub mod bad_request;
 pub mod blocks;
 pub mod chat;
+pub mod created;
 pub mod door;
 pub mod finish;
 pub mod history;

@@ -16,7 +16,7 @@ const METADATA_MAX: usize = 16;
 /// Characters of a key of metadata: 64, as at OpenAI.
 const METADATA_KEY_CHARS_MAX: usize = 64;
 /// What keys of metadata that are this node's own begin with: what stands there decides what callers see.
-pub(super) const RESERVED: &str = "piton.";
+pub(crate) const RESERVED: &str = "piton.";
 /// Characters of a value of metadata: 512, as at OpenAI.
 const METADATA_VALUE_CHARS_MAX: usize = 512;
 

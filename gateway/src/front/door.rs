@@ -219,3 +219,81 @@ impl Frames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::responses::{Mark, Request, Style};
+    use events::prompt::{Catalogue, Params};
+    use events::record::{Actor, Hash};
+    use events::role::Role;
+    use events::run::spec::{LOGIC, Limits, Plane};
+
+    const FIRST: Instant = Instant(1_700_000_000_000_000);
+    const LATER: Instant = Instant(1_700_000_900_000_000);
+
+    fn asked(text: &str) -> Request {
+        responses::parse(text.as_bytes()).unwrap()
+    }
+
+    fn door(request: &Request, at: Instant) -> Door {
+        Door::Responses(Box::new(Style::of(request, Mark::of(request, at))))
+    }
+
+    /// What a run keeps of a request.
+    fn spec(request: &Request, at: Instant) -> Spec {
+        let mut metadata = request.metadata.clone();
+        Mark::of(request, at).keep(&mut metadata);
+        crate::front::created::keep(at, &mut metadata);
+        Spec {
+            plane: Plane::Model,
+            delivery: request.delivery,
+            project: "default".into(),
+            caller: Actor::Admin,
+            role: Role::chat(),
+            phase: None,
+            route: vec![],
+            dropped: vec![],
+            route_source: "call".into(),
+            tools: Catalogue::default(),
+            server_tools: vec![],
+            params: Params::default(),
+            input: vec![],
+            limits: Limits::default(),
+            budgets: vec![],
+            logic: LOGIC,
+            metadata,
+            seed: 0,
+            input_hash: Hash([1; 32]),
+        }
+    }
+
+    #[test]
+    fn a_door_is_frozen_with_its_run_and_a_repeat_goes_through_the_first_ones() {
+        let body = r#"{"model": "demo", "input": "hi", "metadata": {"k": "v"}}"#;
+        let request = asked(body);
+        let (first, again) = (door(&request, FIRST), door(&request, LATER));
+        let spec = spec(&request, FIRST);
+        assert_ne!(again, first, "the second one came later");
+        assert_eq!(again.clone().frozen(Some(&spec)), first);
+        assert_eq!(first.clone().frozen(Some(&spec)), first);
+        // Nothing is frozen before the run is there, and a run of another door has frozen nothing for this one.
+        assert_eq!(again.clone().frozen(None), again);
+        let other = Spec { metadata: std::collections::BTreeMap::new(), ..spec.clone() };
+        assert_eq!(again.clone().frozen(Some(&other)), again);
+        let written = Spec { plane: Plane::Run, ..spec.clone() };
+        assert_eq!(again.clone().frozen(Some(&written)), again, "a run's metadata is its caller's");
+    }
+
+    #[test]
+    fn the_other_doors_ask_their_request_how_it_is_to_be_answered() {
+        let request = asked(r#"{"model": "demo", "input": "hi"}"#);
+        let spec = spec(&request, FIRST);
+        for door in [
+            Door::Chat(chat::Stream::Whole),
+            Door::Chat(chat::Stream::Events { usage: chat::UsageChunk::Wanted }),
+        ] {
+            assert_eq!(door.clone().frozen(Some(&spec)), door);
+        }
+    }
+}

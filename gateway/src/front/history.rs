@@ -104,6 +104,15 @@ pub fn compare(session: &[Message], sent: &[Message]) -> History {
     History::Continues { tail_from: session.len() }
 }
 
+/// What was said after all that is sent; none if that was not said so.
+#[must_use]
+pub fn after<'a>(sent: &[Message], said: &'a [Message]) -> Option<&'a [Message]> {
+    match compare(sent, said) {
+        History::Continues { tail_from } => said.get(tail_from..),
+        History::Differs { .. } => None,
+    }
+}
+
 fn difference(session: &Message, sent: &Message) -> Option<Difference> {
     if session.role != sent.role {
         return Some(Difference::Role { session: session.role, sent: sent.role });
@@ -277,6 +286,15 @@ mod tests {
         sent.extend([user("c"), user("d")]);
         assert_eq!(compare(&session, &sent), History::Continues { tail_from: 3 });
         assert_eq!(compare(&[], &sent), History::Continues { tail_from: 0 });
+    }
+
+    #[test]
+    fn what_was_said_after_what_is_sent_is_found_and_another_past_has_no_after() {
+        let said = [user("a"), assistant(vec![words("b")]), user("c")];
+        assert_eq!(after(&said[..1], &said), Some(&said[1..]));
+        assert_eq!(after(&said, &said), Some(&[][..]));
+        assert_eq!(after(&[user("A")], &said), None);
+        assert_eq!(after(&said, &said[..2]), None);
     }
 
     #[test]

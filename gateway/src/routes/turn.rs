@@ -13,6 +13,7 @@ use crate::auth::Caller;
 use crate::error::{ApiError, Code};
 use crate::front::asked::Asked;
 use crate::front::bad_request::BadRequest;
+use crate::front::created;
 use crate::front::door::Door;
 use crate::routes::runs::start::{IDEMPOTENCY_KEY, idempotency_key};
 use crate::routes::spec::{Draft, draft, model_or_role};
@@ -54,11 +55,16 @@ pub fn refused(bad: &BadRequest) -> ApiError {
 ///
 /// 400 for a model without a route, 409 for a history that is not the session's, 429 when there is no room, and what
 /// the provider said when nothing was left to try.
-pub async fn answer(app: &App, caller: &Caller, request: Request) -> Result<Response, ApiError> {
+pub async fn answer(
+    app: &App,
+    caller: &Caller,
+    mut request: Request,
+) -> Result<Response, ApiError> {
     app.admit_run()?;
     let room = Arc::clone(&app.room).try_acquire_owned();
     // As many callers wait as runs may be at work.
     let Ok(room) = room else { return Err(app.full()) };
+    created::keep(app.clock().now(), &mut request.asked.metadata);
     if let Some(name) = bound::session(&request.headers)? {
         return bound::answer(app, caller, &name, request, room).await;
     }
@@ -69,12 +75,8 @@ pub async fn answer(app: &App, caller: &Caller, request: Request) -> Result<Resp
     let order = app.order(command, caller.actor, Lane::Data);
     let observed =
         app.decide::<Run>(run, order).await.map_err(|error| keyed(error, &request.headers))?;
-    let Request { asked: Asked { model, .. }, door, .. } = request;
-    let door = door.frozen(observed.state.spec.as_deref());
-    let app = app.clone();
-    reply::Reply { app, run, session: None, model, door, repeat, reader, _room: room }
-        .send(observed)
-        .await
+    let (app, request) = (app.clone(), (request, repeat));
+    reply::Reply::new(app, (run, None), request, reader, room).send(observed).await
 }
 
 /// A request with an idempotency key may be repeated whatever became of it.

@@ -1,15 +1,17 @@
 //! A run on the wire: its state as its owner knows it.
 
 use super::{fact, time::rfc3339, usage};
+use crate::front::asked::RESERVED;
 use events::id::RunId;
 use events::model_call::Class;
 use events::quantity::Instant;
 use events::run::State;
 use events::run::life::{Life, Outcome};
-use events::run::spec::Candidate;
+use events::run::spec::{Candidate, Plane, Spec};
 use events::run::tried::Tried;
 use events::usage::Total;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The state word of the API.
 #[must_use]
@@ -73,6 +75,13 @@ fn attempts(state: &State) -> Value {
     state.attempts().map(one).collect()
 }
 
+/// The caller's own pairs: what a model API keeps beside them for itself is in the journal.
+fn metadata(spec: &Spec) -> BTreeMap<&str, &str> {
+    let theirs = |name: &str| spec.plane == Plane::Run || !name.starts_with(RESERVED);
+    let pairs = spec.metadata.iter().filter(|(name, _)| theirs(name));
+    pairs.map(|(name, value)| (name.as_str(), value.as_str())).collect()
+}
+
 /// The run object.
 #[must_use]
 pub fn object(
@@ -102,7 +111,7 @@ pub fn object(
         "served_by": state.served().map(|one| format!("{}:{}", one.provider, one.model)),
         "created_at": created.map(rfc3339),
         "finished_at": finished.map(rfc3339),
-        "metadata": spec.map(|spec| &spec.metadata),
+        "metadata": spec.map(metadata),
         "steps": state.step,
         "model_calls": state.model_calls(),
         "tool_calls": state.next_tool.0,

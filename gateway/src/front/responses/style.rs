@@ -2,6 +2,7 @@
 //! a year later says what the one that was given said.
 
 use super::{Request, Thoughts, id};
+use crate::front::asked::RESERVED;
 use events::json::Json;
 use events::message::{Message, Role};
 use events::prompt::{Catalogue, Params};
@@ -107,7 +108,7 @@ impl Style {
             .filter(|first| mark.instructed && first.role == Role::System)
             .map(|first| first.plain());
         let mut metadata = spec.metadata.clone();
-        metadata.remove(KEY);
+        metadata.retain(|name, _| !name.starts_with(RESERVED));
         let model = (&spec.params, &spec.tools);
         Some(Self::new(mark, spec.delivery, instructions, model, metadata))
     }

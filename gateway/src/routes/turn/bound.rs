@@ -18,6 +18,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use events::id::{RunId, SessionId, digest};
 use events::message::{Body, Message, Role};
+use events::run::life::Outcome;
 use events::run::{self, Run};
 use events::session::{Command, OnBusy, Session, State};
 use std::sync::Arc;
@@ -106,13 +107,17 @@ async fn step(
         && goes_on(app, &observed.state, asked)
         && let Some(results) = results(session, &observed.state, asked)?
     {
-        return tell(app, caller, (*run, observed), results)
-            .await
-            .map(|taken| Step::Follow(taken, Repeat::First));
+        let taken = tell(app, caller, (*run, observed), results).await?;
+        return Ok(taken.map_or(Step::Again, |taken| Step::Follow(taken, Repeat::First)));
+    }
+    if let Some(taken) = told(app, session, asked).await? {
+        return Ok(Step::Follow(taken, Repeat::Again));
     }
     let tail_from = match history::compare(&messages(&session.messages)?, &asked.messages) {
         History::Continues { tail_from } => tail_from,
         History::Differs { at, .. } if wants_fork(&request.headers) => {
+            // Of a past that only ends earlier, what is said last is asked anew.
+            let at = at.min(asked.messages.len().saturating_sub(1));
             return fork(app, caller, (id, session), at, &request.headers).await.map(Step::Fork);
         }
         History::Differs { at, why } => return Err(mismatch(id, &request.door.place(at), &why)),
@@ -184,16 +189,15 @@ async fn follow(
     app: &App,
     id: SessionId,
     (run, observed, reader): Taken,
-    (request, repeat): (Request, Repeat),
+    request: (Request, Repeat),
     room: OwnedSemaphorePermit,
 ) -> Result<Response, ApiError> {
-    let Request { asked: Asked { model, .. }, door, .. } = request;
-    let (app, session) = (app.clone(), Some(id));
-    Reply { app, run, session, model, door, repeat, reader, _room: room }.send(observed).await
+    Reply::new(app.clone(), (run, Some(id)), request, reader, room).send(observed).await
 }
 
 /// A request that was sent before, as clients do when they lost an answer: by its idempotency key, or because it is,
-/// byte for byte, the one that is at work or made the newest turn. It is answered by that run.
+/// byte for byte, the one that is at work or made the newest turn. It is answered by that run. Without a key, what made
+/// no turn is asked again.
 async fn repeated(
     app: &App,
     caller: &Caller,
@@ -207,16 +211,52 @@ async fn repeated(
     let at_work = session.lock.as_ref().map(|lock| lock.run);
     for run in [keyed, at_work, session.ended.back().copied()].into_iter().flatten() {
         let observed = app.observe::<Run>(run).await?;
+        let is_keyed = keyed == Some(run);
         let is_same =
             observed.state.spec.as_ref().is_some_and(|spec| spec.input_hash == request.input_hash);
-        if is_same {
+        if is_same && (is_keyed || !in_vain(&observed.state)) {
             return Ok(Some((run, observed, app.live.reader(run))));
         }
-        if keyed == Some(run) {
+        if is_keyed {
             return Err(run::Refusal::OtherInput.into());
         }
     }
     Ok(None)
+}
+
+/// Whether a run is over and made no turn.
+fn in_vain(run: &run::State) -> bool {
+    run.ended().is_some_and(|end| end.outcome != Outcome::Completed)
+}
+
+/// A request whose results the newest run has been told before, sent again by a client that lost the answer: that run
+/// has all of its messages and at most the answer besides. It was opened by another request, so no hash tells.
+async fn told(app: &App, session: &State, asked: &Asked) -> Result<Option<Taken>, ApiError> {
+    let at_work = session.lock.as_ref().map(|lock| lock.run);
+    let Some(run) = at_work.or(session.ended.back().copied()) else { return Ok(None) };
+    if asked.messages.last().is_none_or(|last| last.role != Role::Tool) {
+        return Ok(None);
+    }
+    let observed = app.observe::<Run>(run).await?;
+    let state = &observed.state;
+    if in_vain(state) || !goes_on(app, state, asked) {
+        return Ok(None);
+    }
+    let own = state.transcript.iter().chain(&state.answers).filter(|_| at_work.is_some());
+    let said: Vec<Body> = session.messages.iter().chain(own).cloned().collect();
+    let said = messages(&said)?;
+    let is_repeat = match history::after(&asked.messages, &said) {
+        Some([]) => state.ended().is_none(),
+        Some([answer]) => answer.role == Role::Assistant,
+        Some([_, _, ..]) | None => false,
+    };
+    if !is_repeat {
+        return Ok(None);
+    }
+    let mut reader = app.live.reader(run);
+    // What was said before these results is no part of this answer.
+    reader.begin(state.model.as_ref().map_or(state.next_call, |open| open.asked.call));
+    Ok(Some((run, observed, reader)))
 }
 
 /// The session's run that waits for the caller's tools.
@@ -253,19 +293,25 @@ fn results<'a>(
     Ok(is_results.then_some(tail))
 }
 
+/// Brings the results; none if the run has gone on meanwhile, as it does when the same request comes twice at once.
 async fn tell(
     app: &App,
     caller: &Caller,
     (run, held): (RunId, &Observed<Run>),
     results: &[Message],
-) -> Result<Taken, ApiError> {
+) -> Result<Option<Taken>, ApiError> {
     let mut reader = app.live.reader(run);
     // What came before the calls has been sent with them; from another node it may only come now.
     reader.begin(held.state.next_call);
     let command =
         run::Command::ClientAnswer { results: results.iter().map(Message::body).collect() };
     let order = app.order(command, caller.actor, Lane::Data);
-    Ok((run, app.decide::<Run>(run, order).await?, reader))
+    let refusal = match app.ask::<Run>(run, order).await? {
+        Ok(observed) => return Ok(Some((run, observed, reader))),
+        Err(refusal) => refusal,
+    };
+    let now = app.observe::<Run>(run).await?;
+    if now.version == held.version { Err(refusal.into()) } else { Ok(None) }
 }
 
 /// Waits until the session has taken the run's end, so that what is compared next is what it has.

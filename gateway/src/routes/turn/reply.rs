@@ -1,9 +1,12 @@
 //! The answer to a turn: whole, or as it comes. A stream ends in one of three honest ways: done,
 //! incomplete with its reason, or an error in so many words.
 
+use super::Request;
 use super::open::Open;
 use crate::app::App;
 use crate::error::{ApiError, Attempt, Code};
+use crate::front::asked::Asked;
+use crate::front::created;
 use crate::front::door::{Door, Ending, Head};
 use crate::front::finish::Finish;
 use crate::stream::sse;
@@ -16,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use events::id::{RunId, SessionId};
 use events::message::{Message, Role};
 use events::model_call::Class;
+use events::quantity::Instant;
 use events::run::life::{Finished, Outcome, Reason};
 use events::run::spec::{Candidate, Delivery};
 use events::run::step::Stop;
@@ -38,12 +42,14 @@ pub(super) struct Reply {
     pub(super) run: RunId,
     pub(super) session: Option<SessionId>,
     /// The model that was asked for.
-    pub(super) model: String,
-    pub(super) door: Door,
-    pub(super) repeat: Repeat,
+    model: String,
+    /// When this request came.
+    came: Option<Instant>,
+    door: Door,
+    repeat: Repeat,
     pub(super) reader: Reader,
     /// Held until the answer is complete.
-    pub(super) _room: OwnedSemaphorePermit,
+    _room: OwnedSemaphorePermit,
 }
 
 /// What the caller waits for: the run's end, or that it is held for the caller's own tools.
@@ -52,7 +58,20 @@ pub(super) fn is_answered(state: &State) -> bool {
 }
 
 impl Reply {
-    pub(super) async fn send(self, observed: Observed<Run>) -> Result<Response, ApiError> {
+    pub(super) fn new(
+        app: App,
+        (run, session): (RunId, Option<SessionId>),
+        (request, repeat): (Request, Repeat),
+        reader: Reader,
+        room: OwnedSemaphorePermit,
+    ) -> Self {
+        let Request { asked: Asked { model, metadata, .. }, door, .. } = request;
+        let came = created::read(&metadata);
+        Self { app, run, session, model, came, door, repeat, reader, _room: room }
+    }
+
+    pub(super) async fn send(mut self, observed: Observed<Run>) -> Result<Response, ApiError> {
+        self.door = self.door.frozen(observed.state.spec.as_deref());
         match self.door.delivery() {
             Delivery::Whole => {
                 let run = self.run;
@@ -64,14 +83,17 @@ impl Reply {
         }
     }
 
-    fn head(&self) -> Head<'_> {
-        Head { run: self.run, created: self.app.clock().now(), model: &self.model }
+    /// A run that goes on with results began when it was opened, and its repeats say the same.
+    fn head(&self, state: &State) -> Head<'_> {
+        let frozen = state.spec.as_deref().and_then(|spec| created::read(&spec.metadata));
+        let created = frozen.or(self.came).unwrap_or_default();
+        Head { run: self.run, created, model: &self.model }
     }
 
     fn whole(&self, state: &State) -> Result<Response, ApiError> {
         let (message, finish) = answer(state).map_err(|error| error.run(self.run))?;
         let end = Ending { message: &message, finish, usage: &state.usage };
-        let body = self.door.whole(&self.head(), &end);
+        let body = self.door.whole(&self.head(state), &end);
         let mut response = ([(header::CONTENT_TYPE, "application/json")], body).into_response();
         self.provenance(response.headers_mut(), state);
         // What this request cost, if all of it is known; a run that was held has answered others before.
@@ -113,7 +135,7 @@ impl Reply {
         };
         let mut headers = HeaderMap::new();
         self.provenance(&mut headers, &newest.state);
-        let frames = self.door.frames(&self.head());
+        let frames = self.door.frames(&self.head(&newest.state));
         let open = Open::new(self, wait, newest, frames, first);
         let body = stream::unfold(open, |mut open| async move {
             let bytes = open.next().await?;
