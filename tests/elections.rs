@@ -1,6 +1,7 @@
 //! Servers of NATS die, stop, hang and come back under nodes at work: what was acknowledged stands once, nobody is
 //! taken for dead, and no lease is lost in one election.
 
+use events::id::PARTITIONS;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tests::Node;
@@ -47,6 +48,21 @@ async fn all_go_on(cluster: &Cluster, since: Instant, name: &str) -> Duration {
         .await;
     }
     since.elapsed()
+}
+
+/// Waits until every lease was renewed once more: what happens next is then an outage of its own.
+async fn renewed(cluster: &Cluster) {
+    let client = async_nats::connect(cluster.nats.urls()).await.unwrap();
+    let bucket = async_nats::jetstream::new(client).get_stream(LEASES).await.unwrap();
+    let newest = async || {
+        let info = bucket.get_info().await.ok()?;
+        Some(info.state.last_sequence)
+    };
+    let before = wait_for("the bucket of leases answers", &newest).await;
+    wait_for("every lease is renewed", async || {
+        (newest().await? >= before + u64::from(PARTITIONS)).then_some(())
+    })
+    .await;
 }
 
 async fn finish(cluster: &Cluster, crew: Crew, what: &str) {
@@ -98,6 +114,7 @@ async fn a_server_that_hangs_for_seconds_costs_no_lease_and_no_turn() {
         println!("a server hangs (the leader: {leads}): {took:?} until a turn through each node");
         cluster.nats.resume(hangs);
         cluster.nats.ready().await;
+        renewed(&cluster).await;
     }
     finish(&cluster, crew, "servers that hang").await;
     nothing_changed_hands(&cluster);
@@ -142,6 +159,7 @@ async fn a_server_that_is_slow_costs_no_lease_and_no_turn() {
         }
         cluster.nats.resume(slow);
         cluster.nats.ready().await;
+        renewed(&cluster).await;
     }
     finish(&cluster, crew, "servers that are slow").await;
     nothing_changed_hands(&cluster);

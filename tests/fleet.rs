@@ -20,6 +20,8 @@ pub struct Cluster {
     /// Each node's own folder.
     pub folders: Vec<TempDir>,
     replicas: &'static str,
+    /// The line of every node's cluster key file.
+    key: String,
 }
 
 impl Cluster {
@@ -35,7 +37,8 @@ impl Cluster {
 
     async fn over(nats: Nats, replicas: &'static str, nodes: usize) -> Self {
         let folders = (0..nodes).map(|_| tempfile::tempdir().expect("a folder")).collect();
-        let mut cluster = Self { nats, nodes: vec![], folders, replicas };
+        let key = store::vault::keys::draw("key").expect("randomness");
+        let mut cluster = Self { nats, nodes: vec![], folders, replicas, key };
         for nth in 0..nodes {
             let node = cluster.start(nth).await;
             cluster.nodes.push(node);
@@ -48,7 +51,13 @@ impl Cluster {
     pub async fn start(&self, nth: usize) -> Node {
         let (urls, monitors) = (self.nats.urls().join(","), self.nats.monitors().join(","));
         let name = format!("n{nth}");
-        let words = ["--demo", "--nats", &urls, "--nats-monitor", &monitors, "--node", &name];
+        let key = self.folders[nth].path().join("cluster.key");
+        if !key.exists() {
+            store::private::write(&key, &self.key).expect("a key file");
+        }
+        let key = key.display().to_string();
+        let words = ["--nats", &urls, "--nats-monitor", &monitors, "--cluster-key", &key];
+        let words = [&["--demo", "--node", &name], &words[..]].concat();
         let small = [
             ("PITON_NATS_SHARD_BYTES_MAX", "134217728"),
             ("PITON_NATS_REPLICAS", self.replicas),

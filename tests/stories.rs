@@ -14,6 +14,7 @@ mod credentials;
 mod decoder_fuzz;
 mod disk_full;
 mod elections;
+mod every_kind;
 mod families;
 mod fence;
 mod hosts;

@@ -138,6 +138,17 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
+    /// Every kind, for tests that must leave none out.
+    pub const ALL: [Self; 7] = [
+        Self::Session,
+        Self::Run,
+        Self::Key,
+        Self::Settings,
+        Self::Probe,
+        Self::Credential,
+        Self::Budget,
+    ];
+
     /// The word in a stream key.
     #[must_use]
     pub const fn name(self) -> &'static str {
