@@ -52,37 +52,7 @@ fn line(kind: StreamKind) -> Vec<Step> {
             Ends("run.cancelled"),
             Shows(B, "/v1/runs/{run}", |run| run["outcome"] == "cancelled"),
         ],
-        StreamKind::Session => vec![
-            Ask(
-                B,
-                Method::POST,
-                "/v1/chat/completions",
-                json!({"model": "demo", "messages": [said("user", "hello")]}),
-                Some(("session", "x-piton-session-id")),
-            ),
-            Found(A, "/v1/sessions/{session}"),
-            Ask(
-                A,
-                Method::POST,
-                "/v1/runs",
-                json!({"input": "slow 400", "session_id": "{session}"}),
-                Some(("run", "/run_id")),
-            ),
-            Found(C, "/v1/runs/{run}"),
-            Tail(C, "/v1/runs/{run}/events", "run.queued"),
-            Ask(A, Method::POST, "/v1/runs/{run}/stop", json!({}), None),
-            Ends("run.cancelled"),
-            // What was stopped is no part of the conversation; what is said next is.
-            Ask(
-                C,
-                Method::POST,
-                "/v1/runs",
-                json!({"input": "and now?", "session_id": "{session}"}),
-                None,
-            ),
-            Shows(A, "/v1/sessions/{session}/messages", |list| said_third(list, "and now?")),
-            Shows(B, "/v1/sessions/{session}/messages", |list| said_third(list, "and now?")),
-        ],
+        StreamKind::Session => session(),
         StreamKind::Key => vec![
             Ask(
                 B,
@@ -95,25 +65,7 @@ fn line(kind: StreamKind) -> Vec<Step> {
             Ask(A, Method::DELETE, "/v1/keys/{key}", json!({}), None),
             Shows(C, "/v1/keys/{key}", |key| key["revoked"] == true),
         ],
-        StreamKind::Credential => vec![
-            Ask(
-                B,
-                Method::POST,
-                "/v1/harness/credentials",
-                json!({"provider": "openai", "profile": "work", "key": "sk-planted"}),
-                None,
-            ),
-            Shows(A, "/v1/harness/providers", |list| work(list, "healthy")),
-            Ask(
-                A,
-                Method::POST,
-                "/v1/harness/credentials",
-                json!({"action": "mark_dead", "provider": "openai", "profile": "work"}),
-                None,
-            ),
-            Shows(C, "/v1/harness/providers", |list| work(list, "dead")),
-            Shows(B, "/v1/harness/providers", |list| work(list, "dead")),
-        ],
+        StreamKind::Credential => credential(),
         StreamKind::Budget => vec![
             Ask(B, Method::PUT, "/v1/budgets/project~a", json!({"calls": 7}), None),
             Found(A, "/v1/budgets/project~a"),
@@ -146,6 +98,62 @@ fn line(kind: StreamKind) -> Vec<Step> {
         ],
         StreamKind::Probe => vec![],
     }
+}
+
+fn session() -> Vec<Step> {
+    vec![
+        Ask(
+            B,
+            Method::POST,
+            "/v1/chat/completions",
+            json!({"model": "demo", "messages": [said("user", "hello")]}),
+            Some(("session", "x-piton-session-id")),
+        ),
+        Found(A, "/v1/sessions/{session}"),
+        Ask(
+            A,
+            Method::POST,
+            "/v1/runs",
+            json!({"input": "slow 400", "session_id": "{session}"}),
+            Some(("run", "/run_id")),
+        ),
+        Found(C, "/v1/runs/{run}"),
+        Tail(C, "/v1/runs/{run}/events", "run.queued"),
+        Ask(A, Method::POST, "/v1/runs/{run}/stop", json!({}), None),
+        Ends("run.cancelled"),
+        // What was stopped is no part of the conversation; what is said next is.
+        Ask(
+            C,
+            Method::POST,
+            "/v1/runs",
+            json!({"input": "and now?", "session_id": "{session}"}),
+            None,
+        ),
+        Shows(A, "/v1/sessions/{session}/messages", |list| said_third(list, "and now?")),
+        Shows(B, "/v1/sessions/{session}/messages", |list| said_third(list, "and now?")),
+    ]
+}
+
+fn credential() -> Vec<Step> {
+    vec![
+        Ask(
+            B,
+            Method::POST,
+            "/v1/harness/credentials",
+            json!({"provider": "openai", "profile": "work", "key": "sk-planted"}),
+            None,
+        ),
+        Shows(A, "/v1/harness/providers", |list| work(list, "healthy")),
+        Ask(
+            A,
+            Method::POST,
+            "/v1/harness/credentials",
+            json!({"action": "mark_dead", "provider": "openai", "profile": "work"}),
+            None,
+        ),
+        Shows(C, "/v1/harness/providers", |list| work(list, "dead")),
+        Shows(B, "/v1/harness/providers", |list| work(list, "dead")),
+    ]
 }
 
 /// Whether the third message of a conversation says this.
