@@ -340,6 +340,82 @@ async fn a_key_makes_a_repeat_free_and_gives_the_first_object() {
     assert_eq!(first.1, again.1);
 }
 
+async fn delete(node: &Node, response: &Value) -> (u16, Value) {
+    let path = format!("{RESPONSES}/{}", response["id"].as_str().unwrap());
+    answer(node.ask(Method::DELETE, &path)).await
+}
+
+#[tokio::test]
+async fn a_response_that_is_deleted_is_known_no_more_and_the_journal_keeps_it() {
+    let (folder, mut node) = node().await;
+    let key = ("idempotency-key", "k");
+    let keyed = body(node.ask(Method::POST, RESPONSES).header(key.0, key.1), &asked("hello"));
+    let first: Value = answer(keyed).await.1;
+    let then = with(asked("and?"), json!({"previous_response_id": first["id"]}));
+    let second = ok(&node, &then).await;
+    let (_, made) = node.post("/v1/keys", &json!({"name": "other", "role": "admin"})).await;
+    let url = format!("{}{RESPONSES}/{}", node.url, first["id"].as_str().unwrap());
+    let theirs = answer(client().delete(url).bearer_auth(made["key"].as_str().unwrap())).await;
+    assert_eq!((theirs.0, get(&node, &first).await.0), (404, 200), "{}", theirs.1);
+    let run = first["id"].as_str().unwrap().strip_prefix("resp_").unwrap();
+    let (_, before) = node.get(&format!("/v1/runs/{run}")).await;
+    let told = json!({"id": first["id"], "object": "response.deleted", "deleted": true});
+    assert_eq!(delete(&node, &first).await, (200, told));
+    node.kill();
+    let node = Node::demo(folder.path()).await;
+    let named = json!([{"role": "user", "content": "x"},
+        {"type": "item_reference", "id": first["output"][0]["id"]}]);
+    let keyed = body(node.ask(Method::POST, RESPONSES).header(key.0, key.1), &asked("hello"));
+    for (what, (status, told)) in [
+        ("read", get(&node, &first).await),
+        ("deleted again", delete(&node, &first).await),
+        ("gone on from", node.post(RESPONSES, &then).await),
+        ("asked for again under its key", answer(keyed).await),
+        ("named by an item", node.post(RESPONSES, &asked(named)).await),
+    ] {
+        let expected = if what == "named by an item" { 400 } else { 404 };
+        assert_eq!(
+            (status, &told["error"]["type"]),
+            (expected, &json!("invalid_request_error")),
+            "{what}: {told}"
+        );
+    }
+    // What went on from it holds its words, and goes on.
+    assert_eq!(get(&node, &second).await, (200, second.clone()));
+    let third = with(asked("so"), json!({"previous_response_id": second["id"]}));
+    assert_eq!(ok(&node, &third).await["status"], "completed");
+    // The audit has what was said, that it was taken back, and by whom.
+    let journal = node.journal(run).await;
+    let last = journal.last().unwrap();
+    assert_eq!(
+        (&last["entries"][0]["event"], &last["causes"][0]["actor"]),
+        (&json!("run.withheld"), &json!("admin"))
+    );
+    assert!(json!(journal).to_string().contains("You said: hello"), "{journal:?}");
+    let (_, after) = node.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(after, before, "a run is as it was, and ended when it did");
+    let (status, replayed) = node.post(&format!("/v1/runs/{run}/replay"), &json!({})).await;
+    assert_eq!((status, &replayed["ok"]), (200, &json!(true)), "{replayed}");
+    let unkept = ok(&node, &with(asked("hello"), json!({"store": false}))).await;
+    assert_eq!(delete(&node, &unkept).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_response_that_is_deleted_while_it_is_worked_on_is_stopped() {
+    let (_folder, node) = node().await;
+    let request = with(asked("slow 2000"), json!({"stream": true}));
+    let mut open = Events::open(body(node.ask(Method::POST, RESPONSES), &request)).await;
+    let created = open.next().await.unwrap().data["response"].clone();
+    assert_eq!(get(&node, &created).await.1["status"], "in_progress");
+    assert_eq!(delete(&node, &created).await.0, 200);
+    let rest = open.rest().await;
+    assert_eq!(rest.last().unwrap().name, "response.failed", "{rest:?}");
+    assert_eq!((get(&node, &created).await.0, delete(&node, &created).await.0), (404, 404));
+    let names = node.events(created["id"].as_str().unwrap().strip_prefix("resp_").unwrap()).await;
+    let end = ["model_asked", "model_unknown", "finished", "withheld"];
+    assert!(names.ends_with(&end.map(str::to_owned)), "{names:?}");
+}
+
 #[tokio::test]
 async fn what_goes_wrong_is_told_in_the_words_of_the_api() {
     let (_folder, node) = node().await;

@@ -16,6 +16,7 @@ pub mod spec;
 pub mod step;
 pub mod tried;
 pub mod unsent;
+pub mod withhold;
 
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::budget::{Scope, Short};
@@ -85,6 +86,8 @@ crate::events! {
         SpendCrossed(account::SpendCrossed) = 225 / 1 "spend_crossed";
         /// The end.
         Finished(life::Finished) = 230 / 1 "finished";
+        /// Its answer is given out no more.
+        Withheld(withhold::Withheld) = 231 / 1 "withheld";
     }
 }
 
@@ -115,7 +118,8 @@ impl Event {
             | Self::ClientAnswered(_)
             | Self::ClientGone(_)
             | Self::SpendCrossed(_)
-            | Self::Finished(_) => None,
+            | Self::Finished(_)
+            | Self::Withheld(_) => None,
         }
     }
 }
@@ -178,6 +182,8 @@ pub enum Command {
     },
     /// End now.
     Stop,
+    /// End now, and give the answer out no more.
+    Withhold,
     /// Look whether a time has come.
     Due,
 }
@@ -282,6 +288,8 @@ pub struct State {
     pub served: Option<u32>,
     /// How the newest answer stopped.
     pub stop: Option<step::Stop>,
+    /// Its answer is given out no more.
+    pub withheld: bool,
 }
 
 impl State {
@@ -335,7 +343,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 5;
+    const FOLD: u32 = 6;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)
@@ -360,6 +368,7 @@ impl Aggregate for Run {
             Command::ClientAnswer { results } => hold::answer(state, results, now),
             Command::ClientGone => Ok(hold::gone(state)),
             Command::Stop => Ok(life::stop(state)),
+            Command::Withhold => Ok(withhold::withhold(state)),
             Command::Due => Ok([hold::due(state, now), step::due(state, now)].concat()),
         }
     }
@@ -392,6 +401,7 @@ impl Aggregate for Run {
             Event::SpendCrossed(event) => account::on_crossed(to, event),
             Event::ClientGone(event) => hold::on_gone(to, event),
             Event::Finished(event) => life::finished(to, event),
+            Event::Withheld(event) => withhold::on_withheld(to, event),
         };
         match legal {
             Some(()) => Ok(state),

@@ -195,8 +195,8 @@ fn evolve(
     let mut kept = match (before, event) {
         (None, Event::Queued(queued)) => return Ok(opened(id, queued, when)),
         (Some(kept), _) if kept.row.phase.standing() != Standing::Ended => kept,
-        // What it did not use of its budgets goes back after its end.
-        (Some(kept), Event::SliceReturned(_)) => kept,
+        // What it did not use of its budgets goes back after its end, and its answer may be withheld.
+        (Some(kept), Event::SliceReturned(_) | Event::Withheld(_)) => kept,
         (None | Some(_), _) => return Err(illegal()),
     };
     apply(&mut kept, event, when).ok_or_else(illegal)?;
@@ -240,7 +240,8 @@ fn apply(kept: &mut Kept, event: &Event, when: When) -> Option<()> {
         | Event::SliceAsked(_)
         | Event::SliceGranted(_)
         | Event::SliceRefused(_)
-        | Event::SliceReturned(_) => {}
+        | Event::SliceReturned(_)
+        | Event::Withheld(_) => {}
         Event::ClientAsked(asked) => row.phase = Phase::WaitingForClient { until: asked.until },
         Event::ClientAnswered(_) | Event::ClientGone(_) => row.phase = Phase::Running,
         Event::Finished(finished) => {

@@ -185,8 +185,8 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
             return Ok(Step { open: Some(open), settled: None, instead_of: None });
         }
         (Some(open), _) => open,
-        // What it did not use of its budgets goes back after its end.
-        (None, Event::SliceReturned(_)) => {
+        // What it did not use of its budgets goes back after its end, and its answer may be withheld.
+        (None, Event::SliceReturned(_) | Event::Withheld(_)) => {
             return Ok(Step { open: None, settled: None, instead_of: None });
         }
         (None, _) => return Err(illegal()),
@@ -222,6 +222,7 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         | Event::ClientAsked(_)
         | Event::ClientAnswered(_)
         | Event::ClientGone(_)
+        | Event::Withheld(_)
         | Event::SpendCrossed(_) => None,
     };
     Ok(Step { open: Some(open), settled, instead_of })

@@ -30,6 +30,7 @@ carried!(run::Command {
     Due = 206 / 1;
     Slice { ask, outcome } = 207 / 1;
     Returned { scope } = 208 / 1;
+    Withhold = 209 / 1;
 });
 
 carried!(run::Refusal {

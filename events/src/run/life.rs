@@ -216,6 +216,7 @@ pub(super) fn finished(state: &mut State, event: &Finished) -> Option<()> {
 pub(super) fn must_run(state: &State, command: &Command) -> Result<(), Refusal> {
     match (&state.life, command) {
         (Life::Running, _)
+        | (Life::Queued | Life::Ended(_), Command::Withhold)
         | (_, Command::Open { .. } | Command::Stop | Command::Due | Command::Returned { .. }) => {
             Ok(())
         }

@@ -168,6 +168,7 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
             [tool(state, unknown.call, &ledger::Settled::Lost), vec![Command::Stop]].concat()
         }
         Event::ToolRetried(retried) => tool(state, retried.call, &ledger::Settled::Lost),
+        Event::Withheld(_) => vec![Command::Withhold],
         Event::SliceGranted(_) | Event::SliceRefused(_) | Event::SliceReturned(_) => slice(first),
         Event::ClientAnswered(answered) => {
             vec![Command::ClientAnswer { results: answered.results.clone() }]

@@ -349,7 +349,7 @@ fn a_wake_records_an_open_model_call_as_unknown_and_asks_again_until_it_was_lost
 fn world() -> Vec<Command> {
     let mut all =
         vec![open(Plane::Run), open_in_session(), Command::Stop, Command::Due, Command::ClientGone];
-    all.push(results("a"));
+    all.extend([results("a"), Command::Withhold]);
     for call in 0..3 {
         all.push(answered(call, vec![]));
         all.push(answered(call, vec![ask("a", Verdict::Client)]));
@@ -480,3 +480,4 @@ fn who_served_instead_of_whom_is_told_by_the_route_and_what_was_dropped() {
 }
 mod bytes;
 mod draws;
+mod withheld;

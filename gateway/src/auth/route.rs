@@ -38,6 +38,7 @@ pub static ROUTES: &[Row] = &[
     row(Method::POST, "/v1/chat/completions", Right::ChatWrite),
     row(Method::POST, "/v1/responses", Right::ChatWrite),
     row(Method::GET, "/v1/responses/{id}", Right::ChatWrite),
+    row(Method::DELETE, "/v1/responses/{id}", Right::ChatWrite),
     row(Method::POST, "/v1/messages", Right::ChatWrite),
     row(Method::POST, "/v1/messages/count_tokens", Right::ModelRead),
     row(Method::GET, "/v1/models", Right::ModelRead),

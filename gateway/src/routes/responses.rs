@@ -12,6 +12,7 @@ use crate::front::door::{Door, Ending, Failure};
 use crate::front::responses::object::{self, Standing};
 use crate::front::responses::{self, Mark, Style};
 use crate::routes::turn::{self, refused};
+use actors::order::Lane;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -21,6 +22,7 @@ use events::id::RunId;
 use events::journal;
 use events::message::{Body, Message, NotAMessage};
 use events::run::life::Outcome;
+use events::run::spec::Spec;
 use events::run::{self, Run};
 use serde::Deserialize;
 use serde_json::Value;
@@ -35,7 +37,9 @@ const SESSION: &str = "x-piton-session-id";
 
 /// The routes of this resource.
 pub fn routes() -> Router<App> {
-    Router::new().route("/v1/responses", post(create)).route("/v1/responses/{id}", get(show))
+    Router::new()
+        .route("/v1/responses", post(create))
+        .route("/v1/responses/{id}", get(show).delete(delete))
 }
 
 /// Answers a request.
@@ -86,7 +90,7 @@ pub struct Read {
 ///
 /// # Errors
 ///
-/// 404 for one that is not there, was not stored, or is another caller's.
+/// 404 for one that is not there, was not stored, was deleted, or is another caller's.
 pub async fn show(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -102,6 +106,24 @@ pub async fn show(
     let state = stored(&app, &caller, run).await?.ok_or_else(|| unknown(&id))?;
     let style = state.spec.as_deref().and_then(Style::frozen).ok_or_else(|| unknown(&id))?;
     Ok(Json(shown(run, &state, &style)))
+}
+
+/// Deletes a response: its id is known no more, neither to be read nor to go on from. One that is being worked on is
+/// stopped. The run's journal keeps it, and what went on from it holds its words too.
+///
+/// # Errors
+///
+/// 404 for one that is not there, was not stored, was deleted before, or is another caller's.
+pub async fn delete(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let run = responses::run(&id).ok_or_else(|| unknown(&id))?;
+    stored(&app, &caller, run).await?.ok_or_else(|| unknown(&id))?;
+    let order = app.order(run::Command::Withhold, caller.actor, Lane::Control);
+    app.decide::<Run>(run, order).await?;
+    Ok(Json(object::deleted(run)))
 }
 
 /// The object of a run as it stands.
@@ -126,20 +148,20 @@ fn shown(run: RunId, state: &run::State, style: &Style) -> Value {
 
 fn unknown(id: &str) -> ApiError {
     let why = format!(
-        "there is no response {id:?} that was stored for you: it is another key's, was not stored, or never was"
+        "there is no response {id:?} that was stored for you: it is another key's, was not stored, was deleted, or never was"
     );
     ApiError::new(Code::NotFound, why)
 }
 
-/// A response of this caller's own, whether it was stored or not.
+/// A response of this caller's own that was not deleted, whether it was stored or not.
 async fn own(
     app: &App,
     caller: &Caller,
     run: RunId,
 ) -> Result<Option<(Arc<run::State>, Mark)>, ApiError> {
     let state = app.observe::<Run>(run).await?.state;
-    let mark =
-        state.spec.as_deref().filter(|spec| spec.caller == caller.actor).and_then(Mark::read);
+    let theirs = |spec: &&Spec| spec.caller == caller.actor && !state.withheld;
+    let mark = state.spec.as_deref().filter(theirs).and_then(Mark::read);
     Ok(mark.map(|mark| (state, mark)))
 }
 

@@ -16,10 +16,15 @@ use axum::{Extension, Json, Router};
 use events::aggregate::Aggregate;
 use events::id::RunId;
 use events::quantity::Instant;
-use events::record::Version;
+use events::record::{Entry, Version};
 use events::run::life::Life;
-use events::run::{Command, Run};
+use events::run::{Command, Event, Run};
 use serde_json::Value;
+
+/// A run's last events: its end, a slice back to each of four budgets, and that its answer was withheld.
+const END_AND_AFTER: u64 = 6;
+/// The name of the end.
+const END: &str = "finished";
 
 /// The routes of this resource.
 pub fn routes() -> Router<App> {
@@ -76,9 +81,12 @@ pub async fn object(app: &App, id: RunId, observed: &Observed<Run>) -> Result<Va
 }
 
 async fn ended_at(app: &App, id: RunId, version: Version) -> Result<Option<Instant>, ApiError> {
-    let before = Version(version.0.saturating_sub(1));
-    let last = app.store().read(&Run::stream(&id), before, 1).await?;
-    Ok(last.last().map(|recorded| recorded.commit.at))
+    let before = Version(version.0.saturating_sub(END_AND_AFTER));
+    let limit = usize::try_from(END_AND_AFTER).unwrap_or(usize::MAX);
+    let last = app.store().read(&Run::stream(&id), before, limit).await?;
+    let is_end = |entry: &Entry| Event::TABLE.iter().any(|row| row.0 == entry.kind && row.2 == END);
+    let end = last.iter().rev().find(|recorded| recorded.commit.entries.iter().any(is_end));
+    Ok(end.map(|recorded| recorded.commit.at))
 }
 
 /// Shows a run.

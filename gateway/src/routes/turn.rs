@@ -76,6 +76,10 @@ pub async fn answer(
     let observed =
         app.decide::<Run>(run, order).await.map_err(|error| keyed(error, &request.headers))?;
     let (app, request) = (app.clone(), (request, repeat));
+    if observed.state.withheld {
+        let why = "the response of this idempotency key was deleted: ask again under another one";
+        return Err(ApiError::new(Code::NotFound, why).run(run));
+    }
     reply::Reply::new(app, (run, None), request, reader, room).send(observed).await
 }
 

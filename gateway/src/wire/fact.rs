@@ -348,6 +348,7 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
 }
 
 fn session_event(event: &session::Event, bodies: Bodies) -> Value {
+        run::Event::Withheld(_) => json!({}),
     match event {
         session::Event::Opened(opened) => json!({
             "project": opened.project,

@@ -45,6 +45,7 @@ pub const fn name(event: &Event) -> &'static str {
             Outcome::Exhausted | Outcome::Errored => "run.failed",
             Outcome::Cancelled => "run.cancelled",
         },
+        Event::Withheld(_) => "run.withheld",
     }
 }
 

@@ -107,7 +107,9 @@ fn session_commands() -> Vec<session::Command> {
 }
 
 fn run_commands() -> Vec<run::Command> {
-    use run::Command::{ClientAnswer, ClientGone, Due, Model, Open, Returned, Slice, Stop, Tool};
+    use run::Command::{
+        ClientAnswer, ClientGone, Due, Model, Open, Returned, Slice, Stop, Tool, Withhold,
+    };
     let session = Some(SessionId::new(Place::default(), 9));
     let history = vec![life::MessageRef { hash: Hash([4; 32]), bytes: 5 }];
     let grant = Some(run::Grant { fence: life::Fence(3), history });
@@ -123,6 +125,7 @@ fn run_commands() -> Vec<run::Command> {
         Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Granted },
         Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Refused(short()) },
         Returned { scope: budget::Scope::ALL },
+        Withhold,
     ]
 }
 

@@ -31,6 +31,7 @@ fn samples() -> Vec<Event> {
     );
     all.extend(Run::awake(&after(&[open(Plane::Run)])));
     all.push(Event::Finished(finished));
+    all.push(Event::Withheld(withhold::Withheld {}));
     all.push(Event::ModelNotSent(unsent::ModelNotSent { call: CallNo(3), why: LATE }));
     let (alert, spent) = (MicroUsd(30), MicroUsd(40));
     all.push(Event::SpendCrossed(account::SpendCrossed { alert, spent }));

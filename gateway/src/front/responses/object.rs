@@ -32,6 +32,12 @@ pub fn whole(run: RunId, end: &Ending<'_>, style: &Style) -> Bytes {
     Bytes::from(serde_json::to_vec(&object(run, Standing::Ended(end), style)).unwrap_or_default())
 }
 
+/// What is said of a response that was deleted.
+#[must_use]
+pub fn deleted(run: RunId) -> Value {
+    json!({"id": id(run), "object": "response.deleted", "deleted": true})
+}
+
 /// The object with the items of the answer.
 #[must_use]
 pub fn object(run: RunId, standing: Standing<'_>, style: &Style) -> Value {
