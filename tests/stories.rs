@@ -14,7 +14,11 @@ mod credentials;
 mod decoder_fuzz;
 mod disk_full;
 mod elections;
+<<<<<<< HEAD
 mod every_kind;
+=======
+mod embeddings;
+>>>>>>> 32d5308 (embeddings: POST /v1/embeddings, passed through as a run of one call)
 mod families;
 mod fence;
 mod hosts;

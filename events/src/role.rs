@@ -13,10 +13,11 @@ use std::str::FromStr;
 const CHARS_MAX: usize = 64;
 
 /// The roles that are asked for here, without those of a discipline.
-pub const KNOWN: [&str; 11] = [
+pub const KNOWN: [&str; 12] = [
     "chat",
     "classification",
     "compression",
+    "embedding",
     "evaluator",
     "flow_generator",
     "gate_check",
@@ -51,6 +52,12 @@ impl Role {
     #[must_use]
     pub fn chat() -> Self {
         Self("chat".to_owned())
+    }
+
+    /// That of the vectors of texts.
+    #[must_use]
+    pub fn embedding() -> Self {
+        Self("embedding".to_owned())
     }
 
     /// As it is written.

@@ -10,6 +10,7 @@
 
 mod fault;
 mod script;
+mod vectors;
 mod wire;
 
 use actors::task;

@@ -10,6 +10,7 @@ pub mod blocks;
 pub mod chat;
 pub mod created;
 pub mod door;
+pub mod embeddings;
 pub mod finish;
 pub mod history;
 pub mod messages;

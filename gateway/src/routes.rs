@@ -3,6 +3,7 @@
 pub mod budgets;
 pub mod chat;
 pub mod credentials;
+pub mod embeddings;
 pub mod harness;
 pub mod health;
 pub mod journal;
@@ -26,6 +27,7 @@ pub fn routes() -> Router<App> {
         .merge(chat::routes())
         .merge(harness::routes())
         .merge(credentials::routes())
+        .merge(embeddings::routes())
         .merge(health::routes())
         .merge(journal::routes())
         .merge(keys::routes())

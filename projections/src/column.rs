@@ -154,7 +154,7 @@ words!(Outcome {
     Errored = "errored",
     Cancelled = "cancelled",
 });
-words!(Plane { Model = "model", Run = "run" });
+words!(Plane { Model = "model", Run = "run", Embeddings = "embeddings" });
 words!(Role {
     Reader = "reader",
     Runner = "runner",

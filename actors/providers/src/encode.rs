@@ -5,6 +5,8 @@
 mod call_ids;
 #[cfg(test)]
 mod crossing;
+#[cfg(test)]
+mod legal;
 mod offered;
 mod schema;
 mod turn;
@@ -102,6 +104,9 @@ pub enum EncodeError {
     /// Two tools have one name.
     #[error("tool name {0:?} stands twice")]
     ToolTwice(String),
+    /// The provider's family has no vectors.
+    #[error("provider {0} has no embeddings here: ask one that speaks chat completions")]
+    NoVectors(String),
     /// More tools than the provider takes.
     #[error("{count} tools are offered, {provider} takes {max}: offer fewer")]
     TooManyTools {
@@ -119,6 +124,7 @@ impl From<EncodeError> for Failure {
         let class = match error {
             EncodeError::TooManyTools { .. } => Class::ToolsTooMany,
             EncodeError::NoModel
+            | EncodeError::NoVectors(_)
             | EncodeError::NoMessages
             | EncodeError::Message { .. }
             | EncodeError::Part { .. }

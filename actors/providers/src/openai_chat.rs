@@ -2,4 +2,5 @@
 //! and an answer out. Pure functions; nothing here knows a socket.
 
 pub(crate) mod decode;
+pub(crate) mod embed;
 pub(crate) mod encode;

@@ -15,6 +15,7 @@ use crate::delta::{Answer, Delta};
 use crate::endpoint::Endpoint;
 use crate::family::Mode;
 use crate::metric;
+use crate::openai_chat::embed;
 use bytes::Bytes;
 use events::leave::Leave;
 use events::prompt::Request;
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use url::Url;
 
 /// The longest a connection takes to be there, name look-up and TLS included.
 pub const CONNECT: Duration = Duration::from_secs(10);
@@ -59,6 +61,15 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Clock")
     }
+}
+
+/// A request as it goes out.
+struct Outgoing {
+    url: Url,
+    body: Bytes,
+    accept: &'static str,
+    /// The longest wait for its first byte.
+    patience: Duration,
 }
 
 /// The client can not be built. It never can on this machine: give up at start.
@@ -127,27 +138,33 @@ impl Client {
         leave: &Leave,
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Unanswered> {
-        let started = Instant::now();
-        // Boxed, so that whoever waits for a call does not carry its kilobytes.
-        let refused = Refused::default();
+        let (started, refused) = (Instant::now(), Refused::default());
         let leave = (leave.clone(), refused.clone());
+        // Boxed, so that whoever waits for a call does not carry its kilobytes.
         let outcome = Box::pin(self.exchange(endpoint, request, mode, leave, sink)).await;
         let outcome = outcome.map_err(|failure| refused.or(failure));
-        let failed = match &outcome {
-            Ok(_) => None,
-            Err(Unanswered::Failed(failure)) => Some(failure),
-            // No call was made.
-            Err(Unanswered::NotSent(_)) => return outcome,
-        };
-        metric::called(&endpoint.provider, failed.map(|failure| failure.class), started.elapsed());
-        if let Some(failure) = failed {
-            tracing::debug!(
-                class = failure.class.name(),
-                status = failure.status,
-                request_id = failure.request_id,
-                "model call failed"
-            );
-        }
+        tell(endpoint, started, &outcome);
+        outcome
+    }
+
+    /// Asks for the vectors of texts: each message of the request is one. The message of the answer is their list, as the
+    /// provider gave it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::call`].
+    #[tracing::instrument(skip_all, fields(provider = %endpoint.provider, model = %request.model))]
+    pub async fn embed(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        leave: &Leave,
+    ) -> Result<Answer, Unanswered> {
+        let (started, refused) = (Instant::now(), Refused::default());
+        let leave = (leave.clone(), refused.clone());
+        let outcome = Box::pin(self.vectors(endpoint, request, leave)).await;
+        let outcome = outcome.map_err(|failure| refused.or(failure));
+        tell(endpoint, started, &outcome);
         outcome
     }
 
@@ -156,28 +173,20 @@ impl Client {
         endpoint: &Endpoint,
         request: &Request,
         mode: Mode,
-        (leave, refused): (Leave, Refused),
+        leave: (Leave, Refused),
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Failure> {
         let mode = endpoint.mode(mode);
         let body = Bytes::from(endpoint.family.encode(endpoint, request, mode)?);
         let url = endpoint.family.ask_url(endpoint, &request.model, mode);
-        let now = self.clock.as_ref().map(|clock| (clock.0)());
-        let signed = Ask { url: &url, content_type: JSON, body: &body };
-        let signature = signature(endpoint, &signed, now)?;
-        let headers = headers(endpoint, endpoint.family.accept(mode))?;
-        let ask = self.http.post(url).headers(headers).headers(signature);
-        let leaving = reqwest::Body::wrap(Leaving::new(body.clone(), leave, refused));
-        let ask = ask.header(CONTENT_TYPE, HeaderValue::from_static(JSON)).body(leaving);
         // A whole answer is silent until it is done, so only the total bounds its wait.
         let patience = match mode {
             Mode::Stream => endpoint.idle,
             Mode::Whole => endpoint.total,
         };
-        let mut incoming = Incoming::open(endpoint, ask, patience).await?;
-        let first = incoming.next(patience).await?;
-        metric::first_byte(&endpoint.provider, incoming.began.elapsed());
-        let first = first.unwrap_or_default();
+        let outgoing =
+            Outgoing { url, body: body.clone(), accept: endpoint.family.accept(mode), patience };
+        let (incoming, first) = self.send(endpoint, outgoing, leave).await?;
         let decoder = endpoint.family.decoder(body);
         match form(incoming.headers(), &first) {
             Form::Events => incoming.events(decoder, request, first, sink).await,
@@ -194,6 +203,39 @@ impl Client {
                 Ok(answer)
             }
         }
+    }
+
+    async fn vectors(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        leave: (Leave, Refused),
+    ) -> Result<Answer, Failure> {
+        let body = Bytes::from(embed::encode(endpoint, request)?);
+        let (url, patience) = (endpoint.url(embed::PATH), endpoint.total);
+        let outgoing = Outgoing { url, body, accept: JSON, patience };
+        let (incoming, first) = self.send(endpoint, outgoing, leave).await?;
+        let reader = Box::new(embed::Reader::new(request.messages.len()));
+        incoming.whole(reader, request, first).await
+    }
+
+    /// Sends a request, and waits for the head and the first bytes of a success.
+    async fn send<'a>(
+        &self,
+        endpoint: &'a Endpoint,
+        Outgoing { url, body, accept, patience }: Outgoing,
+        (leave, refused): (Leave, Refused),
+    ) -> Result<(Incoming<'a>, Bytes), Failure> {
+        let now = self.clock.as_ref().map(|clock| (clock.0)());
+        let signed = Ask { url: &url, content_type: JSON, body: &body };
+        let signature = signature(endpoint, &signed, now)?;
+        let ask = self.http.post(url).headers(headers(endpoint, accept)?).headers(signature);
+        let leaving = reqwest::Body::wrap(Leaving::new(body, leave, refused));
+        let ask = ask.header(CONTENT_TYPE, HeaderValue::from_static(JSON)).body(leaving);
+        let mut incoming = Incoming::open(endpoint, ask, patience).await?;
+        let first = incoming.next(patience).await?;
+        metric::first_byte(&endpoint.provider, incoming.began.elapsed());
+        Ok((incoming, first.unwrap_or_default()))
     }
 
     /// The models that a provider lists for this key.
@@ -222,6 +264,24 @@ impl Client {
         };
         let models = list.as_array().ok_or_else(odd)?.iter().filter_map(name);
         Ok(models.take(MODELS_MAX).collect())
+    }
+}
+
+/// Tells the metrics and the log what came of a call; nothing where none was made.
+fn tell(endpoint: &Endpoint, started: Instant, outcome: &Result<Answer, Unanswered>) {
+    let failed = match outcome {
+        Ok(_) => None,
+        Err(Unanswered::Failed(failure)) => Some(failure),
+        Err(Unanswered::NotSent(_)) => return,
+    };
+    metric::called(&endpoint.provider, failed.map(|failure| failure.class), started.elapsed());
+    if let Some(failure) = failed {
+        tracing::debug!(
+            class = failure.class.name(),
+            status = failure.status,
+            request_id = failure.request_id,
+            "model call failed"
+        );
     }
 }
 

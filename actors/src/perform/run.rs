@@ -1,6 +1,8 @@
 //! A run asks models and runs tools. What comes back is a command; what to do about it is for the rules.
 
 mod account;
+#[cfg(test)]
+mod layout;
 mod slices;
 mod whom;
 
@@ -193,12 +195,7 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
         // Ours to answer for, not the caller's.
         Err(why) => return refused(Class::ServerError, why),
     };
-    let request = Request {
-        model: ask.candidate.model.clone(),
-        tools: ask.spec.tools.clone(),
-        messages,
-        params: ask.spec.params.clone(),
-    };
+    let request = request(&ask, messages);
     let provider = ask.candidate.provider.as_str();
     if request.hash(provider) != ask.asked.request {
         return refused(
@@ -231,8 +228,13 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
     };
     let began = world.clock.now();
     let (client, endpoint, asked, sink) = (&world.client, &whom.endpoint, &request, &mut sink);
-    let call =
-        move |leave: Leave| async move { client.call(endpoint, asked, mode, &leave, sink).await };
+    let plane = ask.spec.plane;
+    let call = move |leave: Leave| async move {
+        match plane {
+            Plane::Model | Plane::Run => client.call(endpoint, asked, mode, &leave, sink).await,
+            Plane::Embeddings => client.embed(endpoint, asked, &leave).await,
+        }
+    };
     let answer = match dispatch.begin(CONNECT, call).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(Unanswered::Failed(failure))) => Err(failure),
@@ -253,6 +255,16 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
             let (others, took) = (others.unwrap_or(0), world.clock.now().since(began));
             Settled::Failed(Failure { profile, others, took, ..failed(failure, handed_out) })
         }
+    }
+}
+
+/// What a call asks: tools and system text first, and nothing of the time or of an id.
+fn request(ask: &AskModel, messages: Vec<Body>) -> Request {
+    Request {
+        model: ask.candidate.model.clone(),
+        tools: ask.spec.tools.clone(),
+        messages,
+        params: ask.spec.params.clone(),
     }
 }
 
@@ -322,7 +334,7 @@ fn judge(world: &World, spec: &Spec, call: &ToolCall) -> Ask {
     let entry = world.tools.get(&call.name).filter(|_| spec.server_tools.contains(&call.name));
     let Some(entry) = entry else {
         let verdict = match spec.plane {
-            Plane::Model => Verdict::Client,
+            Plane::Model | Plane::Embeddings => Verdict::Client,
             Plane::Run => Verdict::Refused(unknown(spec, &call.name)),
         };
         return Ask { id, name, arguments: plain, verdict };

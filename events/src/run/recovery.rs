@@ -50,7 +50,7 @@ pub(super) fn failed(
     // Text that a model-plane caller has already read can not be taken back: say so instead of going on.
     let action = match (spec.plane, failure.handed_out) {
         (Plane::Model, 1..) => Action::Surface,
-        (Plane::Model, 0) | (Plane::Run, _) => action,
+        (Plane::Model, 0) | (Plane::Run | Plane::Embeddings, _) => action,
     };
     let event = Event::ModelFailed(ModelFailed {
         call: open.asked.call,

@@ -21,6 +21,8 @@ pub enum Plane {
     Model,
     /// The runs API: tools run on the server.
     Run,
+    /// The embeddings API: one call for the vectors of its texts, which are its answer.
+    Embeddings,
 }
 
 /// How the caller reads the answer.

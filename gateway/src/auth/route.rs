@@ -41,6 +41,7 @@ pub static ROUTES: &[Row] = &[
     row(Method::DELETE, "/v1/responses/{id}", Right::ChatWrite),
     row(Method::POST, "/v1/messages", Right::ChatWrite),
     row(Method::POST, "/v1/messages/count_tokens", Right::ModelRead),
+    row(Method::POST, "/v1/embeddings", Right::ChatWrite),
     row(Method::GET, "/v1/models", Right::ModelRead),
     row(Method::GET, "/v1/models/{*model}", Right::ModelRead),
     row(Method::POST, "/v1/runs", Right::RunStart),

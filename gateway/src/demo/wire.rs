@@ -1,4 +1,4 @@
-//! The demo's HTTP: OpenAI chat completions, streamed and not, and the list of its models.
+//! The demo's HTTP: OpenAI chat completions, streamed and not, embeddings, and the list of its models.
 //!
 //! Ids come from a digest of the request and times from a constant, so that the same request gives the same bytes;
 //! anything else would make a recorded run differ from its repeat.
@@ -6,6 +6,7 @@
 use super::MODELS;
 use super::fault::{Fault, STRIKES, Schedule};
 use super::script::{self, Call, Turn};
+use super::vectors;
 use crate::front::asked::Asked;
 use crate::front::bad_request::BadRequest;
 use crate::front::chat::answer::{self, Head};
@@ -55,6 +56,7 @@ pub(super) fn routes() -> Router {
     let shared = Arc::new(Shared { schedule: Schedule::default(), calls });
     Router::new()
         .route("/v1/chat/completions", post(completions))
+        .route("/v1/embeddings", post(embeddings))
         .route("/v1/models", get(models))
         .route("/v1/models/{model}", get(model))
         .fallback(nowhere)
@@ -83,7 +85,7 @@ fn described(name: &str) -> serde_json::Value {
 async fn nowhere(uri: Uri) -> Response {
     let path = uri.path();
     let message = format!(
-        "the scripted demo does nothing at {path}; it has POST /v1/chat/completions and GET /v1/models"
+        "the scripted demo does nothing at {path}; it has POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models"
     );
     refusal(StatusCode::NOT_FOUND, "invalid_request_error", "not_found", &message)
 }
@@ -94,12 +96,7 @@ async fn completions(
 ) -> Response {
     let body = match body {
         Ok(body) => body,
-        Err(rejection) => {
-            let message =
-                format!("{rejection}; the scripted demo reads up to {BODY_BYTES_MAX} bytes");
-            let (kind, code) = ("invalid_request_error", "body_unreadable");
-            return refusal(rejection.status(), kind, code, &message);
-        }
+        Err(rejection) => return unreadable(&rejection),
     };
     let Ok(permit) = Arc::clone(&shared.calls).try_acquire_owned() else {
         let message = format!("the scripted demo answers {CALLS_MAX} calls at once; try again");
@@ -123,6 +120,23 @@ async fn completions(
         response.headers_mut().insert("x-request-id", id);
     }
     response
+}
+
+async fn embeddings(body: Result<Bytes, BytesRejection>) -> Response {
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) => return unreadable(&rejection),
+    };
+    match crate::front::embeddings::parse(&body) {
+        Err(fault) => bad_request(&fault),
+        Ok(asked) if !MODELS.contains(&asked.model.as_str()) => no_such_model(&asked.model),
+        Ok(asked) => json_of(StatusCode::OK, vectors::answer(&asked)),
+    }
+}
+
+fn unreadable(rejection: &BytesRejection) -> Response {
+    let message = format!("{rejection}; the scripted demo reads up to {BODY_BYTES_MAX} bytes");
+    refusal(rejection.status(), "invalid_request_error", "body_unreadable", &message)
 }
 
 /// Does what the script says next.

@@ -2,6 +2,7 @@
 //! no API.
 
 use super::chat;
+use super::embeddings;
 use super::finish::Finish;
 use super::messages;
 use super::responses;
@@ -10,7 +11,7 @@ use events::id::RunId;
 use events::message::Message;
 use events::model_call::Class;
 use events::quantity::Instant;
-use events::run::spec::{Delivery, Spec};
+use events::run::spec::{Delivery, Plane, Spec};
 use events::usage::Usage;
 use providers::Delta;
 
@@ -23,6 +24,8 @@ pub enum Door {
     Messages(messages::Style),
     /// OpenAI Responses.
     Responses(Box<responses::Style>),
+    /// OpenAI embeddings: no conversation, and never in pieces.
+    Embeddings,
 }
 
 /// What every answer says of itself.
@@ -70,6 +73,16 @@ impl Door {
             Self::Chat(_) => "chat",
             Self::Messages(_) => "messages",
             Self::Responses(_) => "responses",
+            Self::Embeddings => "embeddings",
+        }
+    }
+
+    /// Which plane its runs belong to.
+    #[must_use]
+    pub const fn plane(&self) -> Plane {
+        match self {
+            Self::Chat(_) | Self::Messages(_) | Self::Responses(_) => Plane::Model,
+            Self::Embeddings => Plane::Embeddings,
         }
     }
 
@@ -81,7 +94,7 @@ impl Door {
                 let frozen = spec.and_then(responses::Style::frozen);
                 Self::Responses(frozen.map_or(style, Box::new))
             }
-            Self::Chat(_) | Self::Messages(_) => self,
+            Self::Chat(_) | Self::Messages(_) | Self::Embeddings => self,
         }
     }
 
@@ -89,7 +102,7 @@ impl Door {
     #[must_use]
     pub const fn delivery(&self) -> Delivery {
         match self {
-            Self::Chat(chat::Stream::Whole) => Delivery::Whole,
+            Self::Chat(chat::Stream::Whole) | Self::Embeddings => Delivery::Whole,
             Self::Chat(chat::Stream::Events { .. }) => Delivery::Live,
             Self::Messages(style) => style.delivery,
             Self::Responses(style) => style.delivery(),
@@ -106,6 +119,7 @@ impl Door {
                 format!("messages: number {at} (system and each tool result count as one)")
             }
             Self::Responses(_) => format!("input: message {at}"),
+            Self::Embeddings => format!("input[{at}]"),
         }
     }
 
@@ -119,13 +133,14 @@ impl Door {
             }
             Self::Messages(style) => messages::answer::whole(head, end, style.thoughts),
             Self::Responses(style) => responses::object::whole(head.run, end, style),
+            Self::Embeddings => embeddings::whole(head.model, end),
         }
     }
 
-    /// The writer of a stream.
+    /// The writer of a stream; none where answers do not come in pieces.
     #[must_use]
-    pub fn frames(&self, head: &Head<'_>) -> Frames {
-        match self {
+    pub fn frames(&self, head: &Head<'_>) -> Option<Frames> {
+        Some(match self {
             Self::Chat(stream) => {
                 let usage = match stream {
                     chat::Stream::Events { usage } => *usage,
@@ -141,7 +156,8 @@ impl Door {
             Self::Responses(style) => {
                 Frames::Responses(Box::new(responses::frames::Frames::new(head, style)))
             }
-        }
+            Self::Embeddings => return None,
+        })
     }
 }
 
@@ -227,7 +243,7 @@ mod tests {
     use events::prompt::{Catalogue, Params};
     use events::record::{Actor, Hash};
     use events::role::Role;
-    use events::run::spec::{LOGIC, Limits, Plane};
+    use events::run::spec::{LOGIC, Limits};
 
     const FIRST: Instant = Instant(1_700_000_000_000_000);
     const LATER: Instant = Instant(1_700_000_900_000_000);
@@ -292,6 +308,7 @@ mod tests {
         for door in [
             Door::Chat(chat::Stream::Whole),
             Door::Chat(chat::Stream::Events { usage: chat::UsageChunk::Wanted }),
+            Door::Embeddings,
         ] {
             assert_eq!(door.clone().frozen(Some(&spec)), door);
         }

@@ -142,7 +142,7 @@ impl App {
     #[must_use]
     pub fn run_limits(&self, plane: Plane) -> Limits {
         let mut recovery = self.config.retry.limits();
-        if plane == Plane::Model {
+        if plane != Plane::Run {
             recovery.wait_max = recovery.wait_max.min(MODEL_PLANE_WAIT_MAX);
         }
         let spend_alert = self.config.run_spend_alert;

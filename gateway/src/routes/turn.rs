@@ -23,6 +23,7 @@ use axum::response::Response;
 use events::id::{RunId, SessionId, digest};
 use events::message::Message;
 use events::record::Hash;
+use events::role::Role;
 use events::run::life::Life;
 use events::run::spec::{Plane, Spec};
 use events::run::{Command, Run};
@@ -75,11 +76,11 @@ pub async fn answer(
     let order = app.order(command, caller.actor, Lane::Data);
     let observed =
         app.decide::<Run>(run, order).await.map_err(|error| keyed(error, &request.headers))?;
-    let (app, request) = (app.clone(), (request, repeat));
     if observed.state.withheld {
         let why = "the response of this idempotency key was deleted: ask again under another one";
         return Err(ApiError::new(Code::NotFound, why).run(run));
     }
+    let (app, request) = (app.clone(), (request, repeat));
     reply::Reply::new(app, (run, None), request, reader, room).send(observed).await
 }
 
@@ -120,8 +121,13 @@ fn spec(
 ) -> Result<Spec, ApiError> {
     let asked = &request.asked;
     let (model, role) = model_or_role(&asked.model)?;
+    let plane = request.door.plane();
+    let role = match (plane, model) {
+        (Plane::Embeddings, Some(_named)) => Role::embedding(),
+        (Plane::Model | Plane::Run, _) | (Plane::Embeddings, None) => role,
+    };
     let said = Draft {
-        plane: Plane::Model,
+        plane,
         delivery: request.door.delivery(),
         caller: caller.actor,
         project: "default".to_owned(),
@@ -133,9 +139,26 @@ fn spec(
         server_tools: vec![],
         params: asked.params.clone(),
         input: input.iter().map(Message::body).collect(),
-        limits: app.run_limits(Plane::Model),
+        limits: app.run_limits(plane),
         metadata: asked.metadata.clone(),
         input_hash: request.input_hash,
     };
-    draft(app, said)
+    let spec = draft(app, said)?;
+    if plane == Plane::Embeddings { alone(spec, model) } else { Ok(spec) }
+}
+
+/// Vectors of two models can not be compared: nobody stands in for the one that was asked for.
+fn alone(mut spec: Spec, named: Option<&str>) -> Result<Spec, ApiError> {
+    spec.route.truncate(1);
+    let Some(first) = spec.route.first() else { return Ok(spec) };
+    let stands_in = named.is_some_and(|named| !named.trim().ends_with(&first.model));
+    if !stands_in && spec.dropped.is_empty() {
+        return Ok(spec);
+    }
+    let (named, by) = (named.unwrap_or_default(), format!("{}:{}", first.provider, first.model));
+    let why = format!(
+        "model: {named} is not served here, and {by} does not stand in for it, for vectors of two models can not \
+         be compared: name {by}, or a model of another provider"
+    );
+    Err(ApiError::new(Code::InvalidModel, why).param("model"))
 }

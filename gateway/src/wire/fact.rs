@@ -123,7 +123,11 @@ fn dropped(one: &Dropped) -> Value {
 /// A run's frozen request.
 fn spec(spec: &Spec, bodies: Bodies) -> Value {
     json!({
-        "plane": match spec.plane { Plane::Model => "model", Plane::Run => "run" },
+        "plane": match spec.plane {
+            Plane::Model => "model",
+            Plane::Run => "run",
+            Plane::Embeddings => "embeddings",
+        },
         "delivery": match spec.delivery { Delivery::Live => "live", Delivery::Whole => "whole" },
         "project": spec.project,
         "caller": spec.caller.to_string(),
@@ -344,11 +348,11 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
             "spent_usd": usage::dollars(Some(crossed.spent)),
         }),
         run::Event::Finished(end) => finished(end, bodies),
+        run::Event::Withheld(_) => json!({}),
     }
 }
 
 fn session_event(event: &session::Event, bodies: Bodies) -> Value {
-        run::Event::Withheld(_) => json!({}),
     match event {
         session::Event::Opened(opened) => json!({
             "project": opened.project,

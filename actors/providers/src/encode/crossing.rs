@@ -5,6 +5,7 @@ use crate::decode::shredder;
 use crate::family::{Family, Mode};
 use events::message::{Message, Role};
 use events::prompt::{Catalogue, Params, Request};
+use serde_json::json;
 
 /// A stream of a family, and a piece of what it signed.
 const LED: [(Family, &str, &str); 3] = [
@@ -48,4 +49,55 @@ fn every_family_goes_on_with_what_another_led() {
         }
         assert!(!sent(led, "another", &answer).contains(signed), "{led:?}, another model");
     }
+}
+
+/// Thoughts between calls, and a signature that comes in three pieces.
+fn between() -> String {
+    let event = |data: serde_json::Value| {
+        format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap())
+    };
+    let begin = |index: u64, block: serde_json::Value| {
+        event(json!({"type": "content_block_start", "index": index, "content_block": block}))
+    };
+    let more = |index: u64, delta: serde_json::Value| {
+        event(json!({"type": "content_block_delta", "index": index, "delta": delta}))
+    };
+    let end = |index: u64| event(json!({"type": "content_block_stop", "index": index}));
+    let mut stream = event(
+        json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": [],
+        "usage": {"input_tokens": 1, "output_tokens": 1}}}),
+    );
+    for (at, (thought, signature)) in
+        [("one", ["a", "b+", "c=="]), ("two", ["d", "", "e"])].iter().enumerate()
+    {
+        let index = 2 * u64::try_from(at).unwrap();
+        stream += &begin(index, json!({"type": "thinking", "thinking": "", "signature": ""}));
+        stream += &more(index, json!({"type": "thinking_delta", "thinking": thought}));
+        for piece in signature {
+            stream += &more(index, json!({"type": "signature_delta", "signature": piece}));
+        }
+        stream += &end(index);
+        let call =
+            json!({"type": "tool_use", "id": format!("toolu_{at}"), "name": "f", "input": {}});
+        stream += &(begin(index + 1, call) + &end(index + 1));
+    }
+    stream += &event(
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}}),
+    );
+    stream + &event(json!({"type": "message_stop"}))
+}
+
+#[test]
+fn thoughts_between_calls_go_back_where_they_stood_and_byte_for_byte() {
+    let family = Family::AnthropicMessages;
+    let answer = shredder::whole(family, &between()).result.unwrap().message;
+    let blocks = concat!(
+        r#"[{"type":"thinking","thinking":"one","signature":"ab+c=="},"#,
+        r#"{"type":"tool_use","id":"toolu_0","name":"f","input":{}},"#,
+        r#"{"type":"thinking","thinking":"two","signature":"de"},"#,
+        r#"{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]"#,
+    );
+    let body = sent(family, "m", &answer);
+    assert!(body.contains(blocks), "{body}");
+    assert!(!sent(family, "other", &answer).contains("thinking"), "another model signed nothing");
 }

@@ -4,7 +4,7 @@
 //! finish reason; what ends before is truncated, and none of its tool calls is given out, for they may be cut short.
 
 mod calls;
-mod usage;
+pub(super) mod usage;
 
 use crate::class::Began;
 use crate::class::envelope::Envelope;

@@ -291,3 +291,15 @@ fn edits_count_swaps_as_one() {
         assert_eq!(edits(one, other), then, "{one} {other}");
     }
 }
+
+#[test]
+fn a_cache_key_is_sent_to_those_who_know_it_and_to_no_server_of_ones_own() {
+    let sent: Vec<&str> = providers()
+        .filter(|provider| provider.quirks.cache_key == crate::endpoint::CacheKey::Sent)
+        .map(|provider| provider.id)
+        .collect();
+    assert_eq!(sent, ["openai", "openrouter"]);
+    for own in ["ollama", "llamacpp", "vllm", "lmstudio", "sglang", "litellm", "custom"] {
+        assert!(provider(own).is_ok(), "{own} is served");
+    }
+}

@@ -133,9 +133,12 @@ impl Reply {
             }
             newest = wait.change(&mut self.reader, newest).await?;
         };
+        let Some(frames) = self.door.frames(&self.head(&newest.state)) else {
+            let newest = wait.answered(newest).await.map_err(|error| error.run(self.run))?;
+            return self.whole(&newest.state);
+        };
         let mut headers = HeaderMap::new();
         self.provenance(&mut headers, &newest.state);
-        let frames = self.door.frames(&self.head(&newest.state));
         let open = Open::new(self, wait, newest, frames, first);
         let body = stream::unfold(open, |mut open| async move {
             let bytes = open.next().await?;

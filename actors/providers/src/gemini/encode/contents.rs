@@ -100,6 +100,10 @@ pub(super) fn contents(
             }
             Said::Assistant(parts) => {
                 contents.answered()?;
+                if contents.out.is_empty() {
+                    let what = "an assistant's words before any of the user's";
+                    return Err(EncodeError::Part { position: turn.position, what });
+                }
                 contents.assistant(parts)?;
             }
         }

@@ -7,7 +7,7 @@ use events::usage::{CostSource, Usage};
 use serde_json::Value;
 
 /// Takes over what this report says; what it leaves out stays as it was. The last report wins, field by field.
-pub(super) fn merge(usage: &mut Usage, report: &Value) {
+pub(in crate::openai_chat) fn merge(usage: &mut Usage, report: &Value) {
     let tokens = |path: &[&str]| number(report, path, 0).map(Tokens);
     let take = |field: &mut Option<Tokens>, paths: &[&[&str]]| {
         if let Some(found) = paths.iter().find_map(|path| tokens(path)) {
