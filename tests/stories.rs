@@ -14,11 +14,8 @@ mod credentials;
 mod decoder_fuzz;
 mod disk_full;
 mod elections;
-<<<<<<< HEAD
-mod every_kind;
-=======
 mod embeddings;
->>>>>>> 32d5308 (embeddings: POST /v1/embeddings, passed through as a run of one call)
+mod every_kind;
 mod families;
 mod fence;
 mod hosts;
