@@ -106,15 +106,17 @@ async fn serve(mut socket: TcpStream, told: Arc<Mutex<Told>>) {
             Ok(_) => {}
         }
     }
-    let answer = if head.starts_with("POST") {
-        let key = field("authorization").unwrap_or_default();
-        let key = key.trim_start_matches("Bearer ").to_owned();
+    let key = field("authorization").unwrap_or_default();
+    let key = key.trim_start_matches("Bearer ").to_owned();
+    let asks = head.starts_with("POST");
+    let answer = {
         let mut told = told.lock().unwrap();
         let answer = told.answers.get(&key).cloned();
-        told.keys.push(key);
-        answer.unwrap_or_else(|| response(200, &[], SAYS))
-    } else {
-        response(200, &[], r#"{"object":"list","data":[{"id":"gpt-x"}]}"#)
+        if asks {
+            told.keys.push(key);
+        }
+        let models = r#"{"object":"list","data":[{"id":"gpt-x"}]}"#;
+        answer.unwrap_or_else(|| response(200, &[], if asks { SAYS } else { models }))
     };
     let _gone = socket.write_all(answer.as_bytes()).await;
     let _closed = socket.shutdown().await;

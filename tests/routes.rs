@@ -138,3 +138,61 @@ async fn a_fallback_is_an_alarm_that_is_counted_once() {
         log.lines().find(|line| line.contains("harness_provider_fallback")).unwrap_or_default();
     assert!(alarm.contains("WARN") && alarm.contains("transport"), "{alarm}");
 }
+
+#[tokio::test]
+async fn each_reason_of_a_fallback_is_told_and_counted() {
+    let more = [
+        ("PITON_FALLBACK_PROVIDERS", "openai:demo"),
+        ("ANTHROPIC_API_KEY", "sk-planted"),
+        ("DEEPSEEK_API_KEY", "sk-planted"),
+        ("PITON_LOG_FORMAT", "json"),
+    ];
+    let pair = Pair::start(&more).await;
+    let image =
+        json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}});
+    let text = json!({"type": "text", "text": "hello"});
+    for (model, content, reason) in [
+        ("vllm:any", json!([text]), "call_failed"),
+        ("anthropic:gpt-6", json!([text]), "model_mismatch"),
+        ("deepseek:any", json!([text, image]), "capability_unsupported"),
+    ] {
+        let chat = json!({"model": model, "messages": [{"role": "user", "content": content}]});
+        let asked = tests::process::json(
+            pair.front.ask(reqwest::Method::POST, "/v1/chat/completions"),
+            &chat,
+        );
+        let got = asked.send().await.unwrap();
+        assert_eq!(
+            (got.status().as_u16(), &got.headers()["x-piton-served-by"]),
+            (200, &"openai:demo".parse().unwrap()),
+            "{model}"
+        );
+        let seen = wait_for(reason, async || {
+            let (_, seen) = pair.front.get("/v1/harness/providers").await;
+            let all = seen["fallbacks"].as_array()?.clone();
+            all.into_iter().find(|one| one["reason"] == reason)
+        })
+        .await;
+        assert_eq!((&seen["primary"], &seen["count"]), (&json!(model), &json!(1)), "{seen}");
+        let metrics = pair.front.ask(reqwest::Method::GET, "/metrics").send().await.unwrap();
+        let metrics = metrics.text().await.unwrap();
+        let counted = metrics.lines().find(|line| {
+            line.starts_with("piton_harness_provider_fallback_total{")
+                && line.contains(&format!("reason=\"{reason}\""))
+        });
+        assert!(counted.is_some_and(|line| line.ends_with(" 1")), "{reason}: {counted:?}");
+        let level = if reason == "capability_unsupported" { "INFO" } else { "WARN" };
+        let log = pair.front.log();
+        let told = log
+            .lines()
+            .find(|line| line.contains("harness_provider_fallback") && line.contains(reason));
+        assert!(told.is_some_and(|line| line.contains(level)), "{reason}: {told:?}");
+    }
+    // Nobody behind it: the image is refused by name, and nothing is sent.
+    let alone = Pair::start(&[("DEEPSEEK_API_KEY", "sk-planted")]).await;
+    let said = json!([{"role": "user", "content": [text, image]}]);
+    let chat = json!({"model": "deepseek:any", "messages": said});
+    let (status, refused) = alone.front.post("/v1/chat/completions", &chat).await;
+    assert_eq!((status, &refused["error"]["code"]), (400, &json!("invalid_request")), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("text only"), "{refused}");
+}

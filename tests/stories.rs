@@ -39,6 +39,7 @@ mod repeats;
 mod responses;
 mod routes;
 mod runs;
+mod selection;
 mod shells;
 mod store_model;
 mod takeover;

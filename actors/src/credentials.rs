@@ -203,6 +203,15 @@ impl Credentials {
         usable(&known.state, own, self.secrets())
     }
 
+    /// Whether a provider has a profile that this node may use, whatever it fares like.
+    #[must_use]
+    pub fn has_profile(&self, provider: ProviderId) -> bool {
+        let own = self.parts.environment.get(&provider).map(Secret::mark);
+        let known = self.parts.follower.get(&provider);
+        let mut profiles = known.state.profiles.values();
+        own.is_some() || profiles.any(|one| is_usable(one, own, self.secrets()))
+    }
+
     const fn secrets(&self) -> Secrets {
         if self.parts.vault.is_some() { Secrets::Vault } else { Secrets::Environment }
     }
@@ -256,6 +265,17 @@ impl Credentials {
             }
         };
         Err(first_ready(provider, &ranked, now).unwrap_or_else(rest))
+    }
+
+    /// The secret of one profile, however it fares, for whoever looks whether it works.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretError`] when this node has none.
+    pub async fn key(&self, provider: ProviderId, name: &str) -> Result<Secret, SecretError> {
+        let profiles = self.profiles(provider);
+        let profile = profiles.get(name).ok_or(SecretError::Absent)?;
+        Ok(self.secret(provider, name, profile).await?.1)
     }
 
     /// Asks the owner whether a profile may be tried whose cool-down is over.
@@ -338,18 +358,29 @@ pub struct Failed<'a> {
     pub message: &'a str,
 }
 
+/// A profile's secret can not be had here. Each says what to do.
 #[derive(Debug, thiserror::Error)]
-enum SecretError {
+pub enum SecretError {
+    /// There is none.
     #[error("the vault has no value for it: rotate it")]
     Absent,
+    /// Another one is meant.
     #[error(
         "the vault's value is older ({found}) than the one that was put there ({wanted}): rotate it"
     )]
-    Old { found: u64, wanted: u64 },
+    Old {
+        /// The revision that is there.
+        found: u64,
+        /// The one that is meant.
+        wanted: u64,
+    },
+    /// It does not read.
     #[error("the vault's value is no credential of this build")]
     Form,
+    /// Its name is none.
     #[error(transparent)]
     Name(#[from] NotAName),
+    /// The vault does not answer.
     #[error(transparent)]
     Vault(#[from] VaultError),
 }
@@ -359,16 +390,20 @@ fn reason(message: &str) -> Reason {
     if NAMED.iter().any(|word| lower.contains(word)) { Reason::Named } else { Reason::Unnamed }
 }
 
+fn is_usable(profile: &Profile, own: Option<u64>, secrets: Secrets) -> bool {
+    match profile.kind {
+        Kind::ApiKey => secrets == Secrets::Vault,
+        Kind::Environment => own == Some(profile.revision),
+    }
+}
+
 /// What of a stream's profiles a node can use. Another environment's key is none of its own, and of its own key nothing
 /// counts that was seen of another one.
 fn usable(state: &State, own: Option<u64>, secrets: Secrets) -> BTreeMap<String, Profile> {
     let mut profiles: BTreeMap<String, Profile> = state
         .profiles
         .iter()
-        .filter(|(_, profile)| match profile.kind {
-            Kind::ApiKey => secrets == Secrets::Vault,
-            Kind::Environment => own == Some(profile.revision),
-        })
+        .filter(|(_, profile)| is_usable(profile, own, secrets))
         .map(|(name, profile)| (name.clone(), profile.clone()))
         .collect();
     if let Some(mark) = own {

@@ -129,6 +129,12 @@ impl<A: Aggregate> Follower<A> {
         written.map(|(id, observed)| (*id, observed.clone())).collect()
     }
 
+    /// Counts what became known: what was worked out from it is still right while the number is the same.
+    #[must_use]
+    pub fn known(&self) -> u64 {
+        *self.0.changes.borrow()
+    }
+
     /// Changes whenever something becomes known.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {

@@ -15,6 +15,7 @@ pub use table::{Independence, Problem, Table, Target};
 use events::quantity::Tokens;
 use events::role::{Mismatch, Role, family_check};
 use events::run::spec::{Candidate, Dropped, Unfit};
+use providers::endpoint::Parts;
 use providers::{pricing, registry};
 use std::collections::BTreeSet;
 
@@ -42,6 +43,15 @@ pub enum Names {
     /// These; any other bare name is answered by its default model, as the scripted demo does for clients whose model
     /// is set to something else.
     These(Vec<String>),
+}
+
+impl Names {
+    fn take(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::These(names) => names.iter().any(|one| one == name),
+        }
+    }
 }
 
 /// Who said which model is the primary.
@@ -79,6 +89,15 @@ impl Source {
     }
 }
 
+/// What a request needs of whoever serves it, beyond text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    Text,
+    /// It has an image.
+    Images,
+}
+
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
@@ -90,13 +109,15 @@ pub struct Wanted<'a> {
     pub phase: Option<&'a Target>,
     /// Whose routes count.
     pub project: &'a str,
+    /// What the request needs.
+    pub needs: Needs,
 }
 
 impl<'a> Wanted<'a> {
     /// This model, or the default, of a role in no project that has routes.
     #[must_use]
     pub const fn model(model: Option<&'a str>, role: &'a Role) -> Self {
-        Self { model, role, phase: None, project: "" }
+        Self { model, role, phase: None, project: "", needs: Needs::Text }
     }
 }
 
@@ -132,7 +153,8 @@ pub enum RouteError {
     /// A route leads to a provider that has no key or address here.
     #[error(
         "role {role} is routed to {target} (source: {}), but provider {} is not configured on this node: set {variable}, \
-         or change the route", .by.name(), .target.provider
+         or change the {}", .by.name(), .target.provider,
+        if *.by == Source::Selection { "selection (`piton selection set`)" } else { "route" }
     )]
     Unconfigured {
         /// Whose route.
@@ -147,6 +169,12 @@ pub enum RouteError {
     /// Every model of the route is plainly another vendor's.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
+    /// Nobody of the route takes what the request has.
+    #[error(
+        "{0} takes text only and the request has an image: ask a model of another provider, or let one stand behind it \
+         (fallback_providers)"
+    )]
+    TextOnly(Target),
     /// Nobody is configured.
     #[error(
         "no model provider is configured: set OPENAI_API_KEY or PITON_OPENAI_BASE_URL, or start with --demo"
@@ -167,13 +195,18 @@ pub struct Routing {
     configured: BTreeSet<String>,
     default: Option<Default>,
     table: Table,
+    /// What was selected durably and belongs to its provider's family.
+    selection: Option<Target>,
+    /// What was selected and is ignored, for it does not.
+    ignored: Option<Mismatch>,
 }
 
 impl Routing {
     /// Over these providers, without routes for roles.
     #[must_use]
     pub fn new(configured: impl IntoIterator<Item = String>, default: Option<Default>) -> Self {
-        Self { configured: configured.into_iter().collect(), default, table: Table::default() }
+        let configured = configured.into_iter().collect();
+        Self { configured, default, ..<Self as std::default::Default>::default() }
     }
 
     /// With routes for roles.
@@ -192,10 +225,40 @@ impl Routing {
         routing
     }
 
-    /// Who is asked when nobody is named.
+    /// The same with what was selected durably. One that this build would not select is ignored, and shown as a problem.
+    #[must_use]
+    pub fn selected(mut self, selection: Option<Target>) -> Self {
+        let checked =
+            selection.map(|target| family_check(&target.provider, &target.model).map(|()| target));
+        (self.selection, self.ignored) = match checked {
+            Some(Ok(target)) => (Some(target), None),
+            Some(Err(mismatch)) => (None, Some(mismatch)),
+            None => (None, None),
+        };
+        self
+    }
+
+    /// Who is asked when nobody is named, by what the node found.
     #[must_use]
     pub const fn default(&self) -> Option<&Default> {
         self.default.as_ref()
+    }
+
+    /// The durable selection that is in force.
+    #[must_use]
+    pub const fn selection(&self) -> Option<&Target> {
+        self.selection.as_ref()
+    }
+
+    /// Provider and model that serve whatever has no route, and who says so: the selection, or else the default.
+    #[must_use]
+    pub fn standing(&self) -> Option<(&str, Option<&str>, Source)> {
+        let selected = self.selection.as_ref();
+        let selected = selected.map(|one| (&*one.provider, Some(&*one.model), Source::Selection));
+        selected.or_else(|| {
+            let default = self.default.as_ref()?;
+            Some((&*default.provider, default.model.as_deref(), Source::Default))
+        })
     }
 
     /// The routes of roles.
@@ -222,28 +285,26 @@ impl Routing {
     /// [`RouteError`], which says what to set or to ask for.
     pub fn route(&self, wanted: &Wanted<'_>) -> Result<Routed, RouteError> {
         let (primary, source) = self.primary(wanted)?;
-        self.behind(primary, source, wanted.role)
+        self.behind(primary, source, wanted)
     }
 
     /// What each place says of a role, the strongest first; those of the call and the phase are not known beforehand.
     #[must_use]
     pub fn explain(&self, role: &Role, project: &str) -> Vec<(Source, Option<&Target>)> {
-        self.table.places(role, project).into()
+        let selection = (Source::Selection, self.selection.as_ref());
+        self.table.places(role, project).into_iter().chain([selection]).collect()
     }
 
     fn primary(&self, wanted: &Wanted<'_>) -> Result<(Target, Source), RouteError> {
         let asked = wanted.model.map(str::trim).filter(|asked| !asked.is_empty());
         if let Some(asked) = asked {
-            return self.named(asked);
+            return self.named(asked, wanted.role);
         }
         let phase = wanted.phase.map(|target| (target, Source::Phase));
-        let found = phase.or_else(|| self.table.find(wanted.role, wanted.project));
-        if let Some((target, source)) = found {
-            if !self.is_configured(&target.provider) {
-                let (role, target) = (wanted.role.clone(), target.clone());
-                let variable = variable(&target.provider);
-                return Err(RouteError::Unconfigured { role, target, by: source, variable });
-            }
+        let routed = phase.or_else(|| self.table.find(wanted.role, wanted.project));
+        let selected = self.selection.as_ref().map(|target| (target, Source::Selection));
+        if let Some((target, source)) = routed.or(selected) {
+            self.must_reach(target, source, wanted.role)?;
             return Ok((target.clone(), source));
         }
         let default = self.default.as_ref().ok_or(RouteError::Nobody)?;
@@ -254,8 +315,18 @@ impl Routing {
         }
     }
 
-    /// What `provider:model`, `provider/model` or a bare name means here.
-    fn named(&self, asked: &str) -> Result<(Target, Source), RouteError> {
+    fn must_reach(&self, target: &Target, by: Source, role: &Role) -> Result<(), RouteError> {
+        if self.is_configured(&target.provider) {
+            return Ok(());
+        }
+        let (role, target) = (role.clone(), target.clone());
+        let variable = variable(&target.provider);
+        Err(RouteError::Unconfigured { role, target, by, variable })
+    }
+
+    /// What `provider:model`, `provider/model` or a bare name means here. A bare one is asked of whoever serves what has
+    /// no route.
+    fn named(&self, asked: &str, role: &Role) -> Result<(Target, Source), RouteError> {
         // A name that the demo made up is not in the registry.
         if let Some((provider, model)) = asked.split_once([':', '/'])
             && self.is_configured(provider)
@@ -269,34 +340,51 @@ impl Routing {
             }
             registry::Route::Named { provider, .. } => Err(self.not_configured(provider.id)),
             registry::Route::Bare { model } => {
-                Ok(bare(self.default.as_ref().ok_or(RouteError::Nobody)?, model))
+                let Some(selected) = &self.selection else {
+                    return Ok(bare(self.default.as_ref().ok_or(RouteError::Nobody)?, model));
+                };
+                self.must_reach(selected, Source::Selection, role)?;
+                let default = self.default.as_ref();
+                let default = default.filter(|one| one.provider == selected.provider);
+                let is_its = default.is_none_or(|one| one.names.take(model));
+                Ok(if is_its {
+                    (Target::new(&selected.provider, model), Source::Call)
+                } else {
+                    (selected.clone(), Source::Selection)
+                })
             }
         }
     }
 
-    /// The primary with the chains behind it, each model once, those of another vendor dropped.
-    fn behind(&self, primary: Target, source: Source, role: &Role) -> Result<Routed, RouteError> {
-        let chain = self.table.chain(role).filter(|target| self.is_configured(&target.provider));
+    /// The primary with the chains behind it, each model once, those dropped that can not serve the request.
+    fn behind(
+        &self,
+        primary: Target,
+        source: Source,
+        wanted: &Wanted<'_>,
+    ) -> Result<Routed, RouteError> {
+        let chain = self.table.chain(wanted.role);
+        let chain = chain.filter(|target| self.is_configured(&target.provider));
         let mut seen = BTreeSet::new();
         let (mut route, mut dropped, mut first) = (vec![], vec![], None);
         for target in std::iter::once(&primary).chain(chain) {
             if !seen.insert(target) {
                 continue;
             }
-            match family_check(&target.provider, &target.model) {
+            match fit(target, wanted.needs) {
                 Ok(()) => route.push(candidate(target)),
-                Err(mismatch) => {
+                Err((unfit, why)) => {
                     // Only those before the first that serves were meant to serve in its place.
                     if route.is_empty() {
                         let Target { provider, model } = target.clone();
-                        dropped.push(Dropped { provider, model, unfit: Unfit::ModelMismatch });
+                        dropped.push(Dropped { provider, model, unfit });
                     }
-                    first.get_or_insert(mismatch);
+                    first.get_or_insert(why);
                 }
             }
         }
         match first {
-            Some(mismatch) if route.is_empty() => Err(mismatch.into()),
+            Some(why) if route.is_empty() => Err(why),
             Some(_) | None => Ok(Routed { route, dropped, source }),
         }
     }
@@ -308,6 +396,20 @@ impl Routing {
         let configured = self.configured().collect::<Vec<_>>().join(", ");
         let variable = variable(provider);
         RouteError::NotConfigured { provider: provider.to_owned(), variable, configured }
+    }
+}
+
+/// Whether a model can serve a request, as far as that is known beforehand.
+fn fit(target: &Target, needs: Needs) -> Result<(), (Unfit, RouteError)> {
+    family_check(&target.provider, &target.model)
+        .map_err(|mismatch| (Unfit::ModelMismatch, mismatch.into()))?;
+    // Of a provider that the registry does not have, nothing is known.
+    let known = registry::provider(&target.provider);
+    match (needs, known.map(|known| known.quirks.parts)) {
+        (Needs::Images, Ok(Parts::TextOnly)) => {
+            Err((Unfit::CapabilityUnsupported, RouteError::TextOnly(target.clone())))
+        }
+        (Needs::Images, Ok(Parts::All) | Err(_)) | (Needs::Text, _) => Ok(()),
     }
 }
 
@@ -325,12 +427,10 @@ fn variable(provider: &str) -> String {
 }
 
 fn bare(default: &Default, name: &str) -> (Target, Source) {
-    let is_its = match &default.names {
-        Names::Any => true,
-        Names::These(names) => names.iter().any(|one| one == name),
-    };
     match &default.model {
-        Some(model) if !is_its => (Target::new(&default.provider, model), Source::Default),
+        Some(model) if !default.names.take(name) => {
+            (Target::new(&default.provider, model), Source::Default)
+        }
         Some(_) | None => (Target::new(&default.provider, name), Source::Call),
     }
 }

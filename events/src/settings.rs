@@ -1,4 +1,5 @@
-//! What a journal says of itself: the stream `settings/journal`. So far, which build may read it.
+//! What a journal says of itself, a stream for each subject. `settings/journal`: which build may read it.
+//! `settings/harness`: the model that was selected for every role without a route.
 //!
 //! A build that met a fact of a newer one would stop single streams at it, long after it had joined; so it is refused
 //! before it takes part. The minimum is raised by a person once no older build is wanted any more: there is no way back.
@@ -6,7 +7,8 @@
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
 use crate::quantity::Instant;
-use crate::record::{Entry, StreamKey, StreamKind};
+use crate::record::{Actor, Entry, StreamKey, StreamKind};
+use crate::role::family_check;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -15,8 +17,17 @@ crate::events! {
     pub enum Event {
         /// Builds that read less are not let in any more.
         ReaderRaised(ReaderRaised) = 900 / 1 "reader_raised";
+        /// A model was selected.
+        Selected(Selected) = 901 / 1 "selected";
+        /// None is selected any more.
+        Unselected(Unselected) = 902 / 1 "unselected";
     }
 }
+
+/// Bytes of the longest provider id that can be selected.
+const PROVIDER_BYTES_MAX: usize = 64;
+/// Bytes of the longest model name that can be selected.
+const MODEL_BYTES_MAX: usize = 256;
 
 /// Counts what builds can read. Raised by the build that first writes a kind or a schema that the one before can not read;
 /// `golden/reader.txt` says for each since which.
@@ -49,17 +60,43 @@ pub struct ReaderRaised {
     pub to: Reader,
 }
 
-/// The one stream of settings.
+/// A model was selected for every role without a route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selected {
+    /// Provider id.
+    pub provider: String,
+    /// Model name at that provider.
+    pub model: String,
+    /// Who selected it.
+    pub by: Actor,
+    /// When.
+    pub at: Instant,
+}
+
+/// None is selected any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unselected {
+    /// Who said so.
+    pub by: Actor,
+}
+
+/// The streams of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SettingsId {
     /// Of the journal.
     Journal,
+    /// Of who answers.
+    Harness,
 }
 
 impl SettingsId {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Journal, Self::Harness];
+
     const fn name(self) -> &'static str {
         match self {
             Self::Journal => "journal",
+            Self::Harness => "harness",
         }
     }
 }
@@ -75,6 +112,20 @@ impl fmt::Display for SettingsId {
 pub enum Command {
     /// Let no build in that reads less.
     RaiseReader(Reader),
+    /// Let this model serve every role without a route.
+    Select {
+        /// Provider id.
+        provider: String,
+        /// Model name at that provider.
+        model: String,
+        /// Who selects it.
+        by: Actor,
+    },
+    /// Select none.
+    Unselect {
+        /// Who says so.
+        by: Actor,
+    },
 }
 
 /// Why not.
@@ -86,6 +137,19 @@ pub enum Refusal {
         /// The minimum.
         have: Reader,
     },
+    /// The model is plainly another vendor's than the provider's.
+    #[error("provider {provider} does not serve {model}: it is plainly another vendor's model")]
+    Mismatch {
+        /// The provider.
+        provider: String,
+        /// The model.
+        model: String,
+    },
+    /// The name is none.
+    #[error(
+        "a selection is a provider's id of 1 to {PROVIDER_BYTES_MAX} bytes and a model's name of 1 to {MODEL_BYTES_MAX}"
+    )]
+    BadName,
 }
 
 /// A fold of the stream.
@@ -93,6 +157,31 @@ pub enum Refusal {
 pub struct State {
     /// The least that a build must read.
     pub reader: Reader,
+    /// The model that is selected.
+    pub selection: Option<Selected>,
+}
+
+fn select(
+    state: &State,
+    (provider, model): (&str, &str),
+    by: Actor,
+    at: Instant,
+) -> Result<Vec<Event>, Refusal> {
+    let is_name = |name: &str, most: usize| (1..=most).contains(&name.len());
+    if !is_name(provider, PROVIDER_BYTES_MAX) || !is_name(model, MODEL_BYTES_MAX) {
+        return Err(Refusal::BadName);
+    }
+    let named = (provider.to_owned(), model.to_owned());
+    if family_check(provider, model).is_err() {
+        let (provider, model) = named;
+        return Err(Refusal::Mismatch { provider, model });
+    }
+    let stands = state.selection.as_ref();
+    if stands.is_some_and(|one| one.provider == provider && one.model == model) {
+        return Ok(vec![]);
+    }
+    let (provider, model) = named;
+    Ok(vec![Event::Selected(Selected { provider, model, by, at })])
 }
 
 /// Marker: the rules of a journal's settings. They owe the world nothing.
@@ -113,33 +202,53 @@ impl Aggregate for Settings {
     type EffectId = Never;
 
     const KIND: StreamKind = StreamKind::Settings;
-    const FOLD: u32 = 1;
+    const FOLD: u32 = 2;
 
     fn stream(id: &SettingsId) -> StreamKey {
         StreamKey::named(StreamKind::Settings, id.name())
     }
 
     fn id(stream: &StreamKey) -> Option<SettingsId> {
-        (stream.id() == SettingsId::Journal.name()).then_some(SettingsId::Journal)
+        SettingsId::ALL.into_iter().find(|id| id.name() == stream.id())
     }
 
-    fn decide(state: &State, command: &Command, _now: Instant) -> Result<Vec<Event>, Refusal> {
-        let Command::RaiseReader(to) = *command;
-        let have = state.reader;
-        if to < have {
-            return Err(Refusal::NoWayBack { have });
+    fn decide(state: &State, command: &Command, now: Instant) -> Result<Vec<Event>, Refusal> {
+        match command {
+            Command::RaiseReader(to) => {
+                let (to, have) = (*to, state.reader);
+                if to < have {
+                    return Err(Refusal::NoWayBack { have });
+                }
+                let raised = (to > have).then_some(Event::ReaderRaised(ReaderRaised { to }));
+                Ok(raised.into_iter().collect())
+            }
+            Command::Select { provider, model, by } => select(state, (provider, model), *by, now),
+            Command::Unselect { by } => {
+                let stands = state.selection.is_some();
+                let unselected = stands.then_some(Event::Unselected(Unselected { by: *by }));
+                Ok(unselected.into_iter().collect())
+            }
         }
-        let raised = (to > have).then_some(Event::ReaderRaised(ReaderRaised { to }));
-        Ok(raised.into_iter().collect())
     }
 
-    fn evolve(state: State, event: &Event) -> Result<State, IllegalEvent> {
-        let Event::ReaderRaised(ReaderRaised { to }) = *event;
-        if to <= state.reader {
-            let (event, before) = (event.name().to_owned(), format!("{state:?}"));
-            return Err(IllegalEvent { event, before });
+    fn evolve(mut state: State, event: &Event) -> Result<State, IllegalEvent> {
+        let legal = match event {
+            Event::ReaderRaised(raised) => {
+                let rises = raised.to > state.reader;
+                state.reader = raised.to.max(state.reader);
+                rises
+            }
+            // What a build would not select any more was selected all the same; who reads it looks again.
+            Event::Selected(selected) => {
+                state.selection = Some(selected.clone());
+                true
+            }
+            Event::Unselected(_) => state.selection.take().is_some(),
+        };
+        if legal {
+            return Ok(state);
         }
-        Ok(State { reader: to })
+        Err(IllegalEvent { event: event.name().to_owned(), before: format!("{state:?}") })
     }
 
     fn awake(_state: &State) -> Vec<Event> {
@@ -181,7 +290,7 @@ mod tests {
     #[test]
     fn whatever_decide_says_evolve_accepts_and_the_minimum_never_falls() {
         for have in 1..5 {
-            let state = State { reader: Reader(have) };
+            let state = State { reader: Reader(have), selection: None };
             for to in 0..6 {
                 let command = Command::RaiseReader(Reader(to));
                 match Settings::decide(&state, &command, Instant(0)) {
@@ -200,10 +309,52 @@ mod tests {
         }
     }
 
+    fn selecting(provider: &str, model: &str) -> Command {
+        Command::Select { provider: provider.to_owned(), model: model.to_owned(), by: Actor::Node }
+    }
+
+    #[test]
+    fn a_model_of_another_vendor_is_not_selected_and_the_same_one_is_selected_once() {
+        let at = Instant(7);
+        let state = State::default();
+        let refused = Settings::decide(&state, &selecting("anthropic", "gpt-6"), at);
+        assert!(matches!(refused, Err(Refusal::Mismatch { .. })), "{refused:?}");
+        for (provider, model) in [("", "m"), ("openai", ""), ("openai", &"m".repeat(257))] {
+            let refused = Settings::decide(&state, &selecting(provider, model), at);
+            assert_eq!(refused, Err(Refusal::BadName), "{provider}:{model}");
+        }
+        assert_eq!(
+            Settings::decide(&state, &Command::Unselect { by: Actor::Node }, at),
+            Ok(vec![])
+        );
+        let chosen = selecting("openai", "gpt-6");
+        let events = Settings::decide(&state, &chosen, at).unwrap();
+        let state = events.iter().try_fold(state, Settings::evolve).unwrap();
+        assert_eq!(state.selection.as_ref().map(|one| (&*one.model, one.at)), Some(("gpt-6", at)));
+        assert_eq!(Settings::decide(&state, &chosen, Instant(8)), Ok(vec![]));
+        assert_eq!(Settings::decide(&state, &selecting("openai", "b"), at).unwrap().len(), 1);
+        let events = Settings::decide(&state, &Command::Unselect { by: Actor::Node }, at).unwrap();
+        let state = events.iter().try_fold(state, Settings::evolve).unwrap();
+        assert_eq!(state, State::default());
+        assert!(Settings::evolve(state, &events[0]).is_err(), "nothing is selected");
+    }
+
+    #[test]
+    fn each_subject_has_a_stream_of_its_own() {
+        for id in SettingsId::ALL {
+            assert_eq!(Settings::id(&Settings::stream(&id)), Some(id));
+        }
+    }
+
     #[test]
     fn the_bytes_of_an_event_do_not_change() {
         let raised = Event::ReaderRaised(ReaderRaised { to: Reader(300) });
-        let samples = [(raised.name(), Settings::encode(&raised).unwrap())];
+        let (provider, model) = ("openai".to_owned(), "gpt-6".to_owned());
+        let (by, at) = (Actor::Node, Instant(300));
+        let selected = Event::Selected(Selected { provider, model, by, at });
+        let unselected = Event::Unselected(Unselected { by });
+        let samples = [raised, selected, unselected];
+        let samples = samples.map(|event| (event.name(), Settings::encode(&event).unwrap()));
         golden::check(
             "settings.txt",
             include_str!("golden/settings.txt"),

@@ -27,6 +27,7 @@ use events::budget::{Budget, Scope, Whose};
 use events::id::{Generation, Partition, Place};
 use events::quantity::{Instant, Millis};
 use events::record::{Actor, CommandId};
+use events::settings::Settings;
 use projections::Handle;
 use serde::Serialize;
 use std::{fmt, sync::Arc};
@@ -58,6 +59,8 @@ pub struct Parts {
     pub credentials: Arc<Credentials>,
     /// What may be spent.
     pub budgets: Follower<Budget>,
+    /// What was set durably.
+    pub settings: Follower<Settings>,
     /// The tools that run here.
     pub tools: Arc<Registry>,
     /// Who may.
@@ -105,10 +108,10 @@ impl App {
         Self(Arc::new(parts))
     }
 
-    /// Which model answers now: a profile that was added since opens its provider.
+    /// Which model answers now: a profile that was added since opens its provider, a selection serves what has no route.
     #[must_use]
-    pub fn routing(&self) -> Routing {
-        self.answering.routing(&self.credentials)
+    pub fn routing(&self) -> Arc<Routing> {
+        self.answering.routing(&self.credentials, &self.settings)
     }
 
     /// The models that are offered, for `GET /v1/models`.

@@ -15,6 +15,7 @@ pub mod prices;
 mod providers;
 mod read_models;
 mod reader;
+mod settings;
 mod stop;
 
 pub use cluster::View as ClusterView;
@@ -167,9 +168,9 @@ pub enum BootError {
     /// The providers' credentials.
     #[error(transparent)]
     Credentials(#[from] credentials::CredentialsError),
-    /// The budgets.
-    #[error("the budgets can not be read from the journal")]
-    Budgets(#[from] FollowerError),
+    /// The budgets and the durable settings.
+    #[error("the budgets or the settings can not be read from the journal")]
+    Followed(#[from] FollowerError),
     /// The note for the command line.
     #[error("{path} can not be written")]
     Note {
@@ -201,7 +202,7 @@ impl BootError {
             | Self::Reader(ReaderError::Store(_))
             | Self::Door(_)
             | Self::Credentials(credentials::CredentialsError::Streams(_))
-            | Self::Budgets(_)
+            | Self::Followed(_)
             | Self::Private(_)
             | Self::Keys(_)
             | Self::Views { .. }
@@ -273,7 +274,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let tools = Arc::new(Registry::new(tools::native::tools(config.data_dir.join(NOTES)))?);
     let (live, at_work) = (Arc::new(Live::default()), run::AtWork::default());
     let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
-    let (budgets, following) = budgets::follow(&store).await?;
+    let (budgets, settings, following) = settings::follow(&store).await?;
     let world = World { found: &found, tools: &tools, live: &live, at_work: &at_work };
     let tables = Box::pin(tables(&node, world, &opened.credentials, clustered.as_ref())).await?;
     let (projections, runner) = read_models::start(&config, &store).await?;
@@ -299,6 +300,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         answering: found.answering,
         credentials: Arc::clone(&opened.credentials),
         budgets,
+        settings,
         tools,
         verifier,
         projections,
@@ -318,8 +320,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     credentials::begin(&app, opened, &mut stop);
     outside::tell(&app, out, &mut stop);
     following.into_iter().for_each(|task| stop.helper(task));
-    let path = app.config.data_dir.join(NODE_FILE);
-    NodeNote::here(address).write(&path).map_err(|source| BootError::Note { path, source })?;
+    note::leave(&app, address)?;
     Ok(Running { address, answers: found.answers, told: own.told, app, stop })
 }
 

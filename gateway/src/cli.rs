@@ -23,8 +23,10 @@ mod own;
 mod prices;
 mod print;
 mod progress;
+mod providers;
 mod routes;
 mod run;
+mod selection;
 mod serve;
 mod settings;
 mod sse;
@@ -114,6 +116,8 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Nodes(verb) => wait(nodes::nodes(ctx, verb)),
         Verb::Cluster(verb) => cluster::cluster(ctx, verb),
         Verb::Routes(verb) => wait(routes::routes(ctx, verb)),
+        Verb::Providers(verb) => wait(providers::providers(ctx, verb)),
+        Verb::Selection(verb) => wait(selection::selection(ctx, verb)),
         Verb::Auth(verb) => wait(auth::auth(ctx, verb)),
         Verb::Prices(verb) => prices::prices(ctx, &verb),
         Verb::Budget(verb) => wait(budget::budget(ctx, verb)),

@@ -11,8 +11,10 @@ pub mod keys;
 pub mod messages;
 pub mod models;
 pub mod nodes;
+pub mod providers;
 pub mod responses;
 pub mod runs;
+pub mod selection;
 pub mod sessions;
 pub mod spec;
 pub mod turn;
@@ -34,7 +36,9 @@ pub fn routes() -> Router<App> {
         .merge(messages::routes())
         .merge(models::routes())
         .merge(nodes::routes())
+        .merge(providers::routes())
         .merge(responses::routes())
         .merge(runs::routes())
+        .merge(selection::routes())
         .merge(sessions::routes())
 }

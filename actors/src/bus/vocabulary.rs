@@ -58,10 +58,14 @@ carried!(key::Refusal {
 
 carried!(settings::Command {
     RaiseReader(to) = 600 / 1;
+    Select { provider, model, by } = 601 / 1;
+    Unselect { by } = 602 / 1;
 });
 
 carried!(settings::Refusal {
     NoWayBack { have } = 650 / 1;
+    Mismatch { provider, model } = 651 / 1;
+    BadName = 652 / 1;
 });
 
 carried!(credential::Command {

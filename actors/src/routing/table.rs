@@ -90,6 +90,22 @@ pub enum Problem {
         /// What to set.
         variable: String,
     },
+    /// The selection leads to such a provider.
+    #[error(
+        "what has no route is routed to {target} by the selection, whose provider is not configured: set {variable}, or \
+         `piton selection clear`"
+    )]
+    SelectionUnconfigured {
+        /// Where it leads.
+        target: Target,
+        /// What to set.
+        variable: String,
+    },
+    /// What was selected is plainly another vendor's model.
+    #[error(
+        "the stored selection is ignored: {0}; `piton selection set` another, or `piton selection clear`"
+    )]
+    SelectionIgnored(events::role::Mismatch),
     /// A model is plainly another vendor's than its provider's.
     #[error("{0}")]
     Mismatch(events::role::Mismatch),
@@ -171,8 +187,23 @@ impl Routing {
                 problems.push(Problem::Mismatch(mismatch));
             }
         }
+        problems.extend(self.selection_problem());
         problems.extend(self.dependence());
         problems
+    }
+
+    /// What an operator should see about the durable selection.
+    #[must_use]
+    pub fn selection_problem(&self) -> Option<Problem> {
+        if let Some(mismatch) = &self.ignored {
+            return Some(Problem::SelectionIgnored(mismatch.clone()));
+        }
+        let target = self.selection.as_ref()?;
+        let unconfigured = !self.is_configured(&target.provider);
+        unconfigured.then(|| Problem::SelectionUnconfigured {
+            target: target.clone(),
+            variable: super::variable(&target.provider),
+        })
     }
 
     /// That the evaluator is served by whom it is to judge, in no project or in one that has routes. Only where somebody
@@ -194,7 +225,7 @@ impl Routing {
             return None;
         }
         let of = |role| {
-            let wanted = super::Wanted { model: None, role, phase: None, project };
+            let wanted = super::Wanted { project, ..super::Wanted::model(None, role) };
             self.route(&wanted).ok()?.route.into_iter().next()
         };
         let (evaluator, generator) = (of(&evaluator)?, of(&generator)?);

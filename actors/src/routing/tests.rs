@@ -84,7 +84,7 @@ fn each_place_gives_way_to_the_ones_above_it() {
     let (brain, phase) = (role("phase_brain"), target("openai:phase"));
     let mut routing = everywhere();
     let whole =
-        Wanted { model: Some("openai:call"), role: &brain, phase: Some(&phase), project: "p" };
+        Wanted { phase: Some(&phase), project: "p", ..Wanted::model(Some("openai:call"), &brain) };
     let source = |routing: &Routing, wanted: &Wanted<'_>| said(&routing.route(wanted).unwrap());
     let of = |name: &str, source| (vec![format!("openai:{name}")], source);
     assert_eq!(source(&routing, &whole), of("call", "call"));
@@ -97,7 +97,52 @@ fn each_place_gives_way_to_the_ones_above_it() {
     routing.table.environment.clear();
     assert_eq!(source(&routing, &wanted), of("table", "table"));
     routing.table.file.clear();
+    let selected = routing.clone().selected(Some(target("openai:selected")));
+    assert_eq!(source(&selected, &wanted), of("selected", "selection"));
     assert_eq!(source(&routing, &wanted), of("default", "default"));
+}
+
+#[test]
+fn a_selection_serves_what_has_no_route_and_bare_names_at_its_provider() {
+    let table = Table { file: routes(&[("planner", "openai:table")]), ..Table::default() };
+    let of = |routing: &Routing, asked: Option<&str>, name: &str| {
+        said(&routing.route(&Wanted::model(asked, &role(name))).unwrap())
+    };
+    let demo = routing(&["demo", "openai"], Some("demo")).routed_by(table);
+    let selected = demo.clone().selected(Some(target("openai:b")));
+    assert_eq!(of(&selected, None, "chat"), (vec!["openai:b".to_owned()], "selection"));
+    assert_eq!(of(&selected, None, "planner"), (vec!["openai:table".to_owned()], "table"));
+    assert_eq!(of(&selected, Some("any"), "chat"), (vec!["openai:any".to_owned()], "call"));
+    assert_eq!(of(&selected, Some("demo:demo"), "chat").0, ["demo:demo"]);
+    assert_eq!(selected.standing(), Some(("openai", Some("b"), Source::Selection)));
+    assert_eq!(demo.standing(), Some(("demo", Some("demo"), Source::Default)));
+    // Where the names of its provider are known, another one is answered by what was selected.
+    let named = demo.selected(Some(target("demo:demo-2")));
+    assert_eq!(of(&named, Some("gpt-x"), "chat"), (vec!["demo:demo-2".to_owned()], "selection"));
+    assert_eq!(of(&named, Some("demo"), "chat"), (vec!["demo:demo".to_owned()], "call"));
+    let places = selected.explain(&role("planner"), "");
+    assert_eq!(places.last(), Some(&(Source::Selection, Some(&target("openai:b")))));
+}
+
+#[test]
+fn a_selection_that_fails_the_family_check_is_ignored_and_one_without_a_key_is_refused() {
+    let plain = routing(&["openai"], Some("a"));
+    let ignored = plain.clone().selected(Some(target("anthropic:gpt-6")));
+    let routed = ignored.route(&Wanted::model(None, &Role::chat())).unwrap();
+    assert_eq!(said(&routed), (vec!["openai:a".to_owned()], "default"));
+    let problem = ignored.problems().first().map(ToString::to_string).unwrap_or_default();
+    assert!(problem.contains("ignored") && problem.contains("gpt-6"), "{problem}");
+    let closed = plain.selected(Some(target("deepseek:x")));
+    for asked in [None, Some("bare")] {
+        let error = closed.route(&Wanted::model(asked, &Role::chat())).unwrap_err().to_string();
+        for part in ["selection", "DEEPSEEK_API_KEY", "deepseek:x"] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+    assert!(closed.route(&Wanted::model(Some("openai:b"), &Role::chat())).is_ok());
+    let problems = closed.problems();
+    assert!(matches!(problems[..], [Problem::SelectionUnconfigured { .. }]), "{problems:?}");
+    assert_eq!(closed.selected(None).problems(), []);
 }
 
 #[test]
@@ -144,6 +189,24 @@ fn a_model_of_another_vendor_is_dropped_openly_and_none_left_is_refused() {
     assert_eq!((said(&routed).0, routed.dropped), (vec!["openai:a".to_owned()], vec![]));
     let alone = routing(&["anthropic"], None).route(&Wanted::model(Some("anthropic:gpt-6"), &chat));
     assert!(matches!(alone, Err(RouteError::Mismatch(_))), "{alone:?}");
+}
+
+#[test]
+fn an_image_is_not_sent_to_a_model_that_takes_text_only() {
+    let table = Table { fallbacks: vec![target("openai:b")], ..Table::default() };
+    let with = routing(&["deepseek", "openai"], Some("a")).routed_by(table);
+    let (chat, image) = (Role::chat(), Needs::Images);
+    let wanted = Wanted { needs: image, ..Wanted::model(None, &chat) };
+    let routed = with.route(&wanted).unwrap();
+    assert_eq!(said(&routed), (vec!["openai:b".to_owned()], "default"));
+    let (provider, model) = ("deepseek".to_owned(), "a".to_owned());
+    let unfit = Unfit::CapabilityUnsupported;
+    assert_eq!(routed.dropped, [Dropped { provider, model, unfit }]);
+    assert_eq!(said(&with.route(&Wanted::model(None, &chat)).unwrap()).0.len(), 2);
+    let alone = routing(&["deepseek"], Some("a")).route(&wanted);
+    assert_eq!(alone, Err(RouteError::TextOnly(target("deepseek:a"))));
+    let unknown = routing(&["demo"], Some("demo")).route(&wanted).unwrap();
+    assert_eq!(said(&unknown).0, ["demo:demo"]);
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub enum Right {
     CredentialsManage,
     /// Set and remove budgets.
     BudgetsManage,
+    /// Select the model that serves what has no route.
+    SelectionManage,
 }
 
 impl fmt::Display for Right {
@@ -54,6 +56,7 @@ impl fmt::Display for Right {
             Self::NodesManage => "manage nodes",
             Self::CredentialsManage => "manage provider credentials",
             Self::BudgetsManage => "manage budgets",
+            Self::SelectionManage => "select the model",
         })
     }
 }
@@ -62,7 +65,7 @@ const READER: [Right; 5] =
     [Right::ModelRead, Right::RunRead, Right::JournalRead, Right::UsageRead, Right::HealthRead];
 const RUNNER: [Right; 3] = [Right::ChatWrite, Right::RunStart, Right::RunStop];
 const APPROVER: [Right; 1] = [Right::HoldAnswer];
-const OPERATOR: [Right; 2] = [Right::JournalBackup, Right::BudgetsManage];
+const OPERATOR: [Right; 3] = [Right::JournalBackup, Right::BudgetsManage, Right::SelectionManage];
 const ADMIN: [Right; 3] = [Right::KeysManage, Right::NodesManage, Right::CredentialsManage];
 
 /// Whether a role has a right.
@@ -112,7 +115,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const RIGHTS: [Right; 14] = [
+    const RIGHTS: [Right; 15] = [
         Right::ModelRead,
         Right::ChatWrite,
         Right::RunRead,
@@ -127,6 +130,7 @@ mod tests {
         Right::NodesManage,
         Right::CredentialsManage,
         Right::BudgetsManage,
+        Right::SelectionManage,
     ];
 
     fn rights(role: Role) -> BTreeSet<Right> {

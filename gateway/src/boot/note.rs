@@ -1,5 +1,7 @@
 //! `<data>/node.json`: where the command line finds the node of a data folder.
 
+use super::BootError;
+use crate::app::App;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -48,6 +50,12 @@ impl NodeNote {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Leaves the note of a node that serves.
+pub(super) fn leave(app: &App, address: SocketAddr) -> Result<(), BootError> {
+    let path = app.config.data_dir.join(FILE);
+    NodeNote::here(address).write(&path).map_err(|source| BootError::Note { path, source })
 }
 
 #[cfg(test)]

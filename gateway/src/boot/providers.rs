@@ -4,10 +4,13 @@
 use crate::config::{Config, Model};
 use actors::clock::Clock;
 use actors::credentials::Credentials;
-use actors::routing::{Default, Independence, Names, Problem, Routing};
+use actors::follower::Follower;
+use actors::routing::{Default, Independence, Names, Problem, Routing, Target};
+use events::settings::{Settings, SettingsId};
 use providers::registry::{self, EndpointError, KeyNeed, Provider};
 use providers::{Client, ClientError, Endpoint, Family, Quirks};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use url::Url;
 
@@ -61,7 +64,8 @@ pub(super) struct Found {
     pub answers: String,
 }
 
-/// Who answers by what the node was told, and who could besides: a profile that is added while it runs opens its provider.
+/// Who answers by what the node was told, and who could besides: a profile that is added while it runs opens its provider,
+/// and a selection that is stored says who serves what has no route.
 #[derive(Debug)]
 pub struct Answering {
     routing: Routing,
@@ -69,9 +73,57 @@ pub struct Answering {
     models: Vec<String>,
     /// Providers that lack nothing but a key.
     lent: BTreeMap<String, Endpoint>,
+    /// Speaks to them.
+    client: Client,
+    /// Providers that are configured.
+    endpoints: BTreeMap<String, Endpoint>,
+    /// What was worked out last.
+    newest: Newest<Routing>,
+}
+
+/// How much was known of credentials and settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    credentials: u64,
+    settings: u64,
+}
+
+/// What follows from all that is known, kept until more is known. Held over no await.
+#[derive(Debug)]
+struct Newest<T>(RwLock<Option<(Seen, Arc<T>)>>);
+
+impl<T> std::default::Default for Newest<T> {
+    fn default() -> Self {
+        Self(RwLock::new(None))
+    }
+}
+
+impl<T> Newest<T> {
+    fn at(&self, seen: Seen, make: impl FnOnce() -> T) -> Arc<T> {
+        let newest = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, known)) = newest.filter(|(at, _)| *at == seen) {
+            return known;
+        }
+        let made = Arc::new(make());
+        let mut newest = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *newest = Some((seen, Arc::clone(&made)));
+        made
+    }
 }
 
 impl Answering {
+    /// Where a provider is that is configured or lacks nothing but a key.
+    #[must_use]
+    pub fn endpoint(&self, provider: &str) -> Option<&Endpoint> {
+        self.endpoints.get(provider).or_else(|| self.lent.get(provider))
+    }
+
+    /// What speaks to them.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Providers that lack nothing but a key.
     #[must_use]
     pub const fn lent(&self) -> &BTreeMap<String, Endpoint> {
@@ -80,19 +132,28 @@ impl Answering {
 
     /// Those of them that have a profile now.
     fn opened<'a>(&'a self, credentials: &'a Credentials) -> impl Iterator<Item = &'a String> {
-        self.lent.keys().filter(|id| {
-            let profiles = id.parse().map(|id| credentials.profiles(id)).unwrap_or_default();
-            !profiles.is_empty()
-        })
+        self.lent.keys().filter(|id| id.parse().is_ok_and(|id| credentials.has_profile(id)))
     }
 
-    /// Who is asked for what, now.
+    /// Who is asked for what, now. Every request asks: it is worked out anew only when a credential or the selection
+    /// changed.
     #[must_use]
-    pub fn routing(&self, credentials: &Credentials) -> Routing {
-        let opened: Vec<String> = self.opened(credentials).cloned().collect();
-        let default = opened.first();
-        let default = default.map(|id| of(id, None, "because it has a credential".to_owned()));
-        self.routing.opened(opened, default)
+    pub fn routing(
+        &self,
+        credentials: &Credentials,
+        settings: &Follower<Settings>,
+    ) -> Arc<Routing> {
+        // Read before what it counts: a change that comes between is met by the next request.
+        let (of_credentials, of_settings) = (credentials.follower().known(), settings.known());
+        let seen = Seen { credentials: of_credentials, settings: of_settings };
+        self.newest.at(seen, || {
+            let opened: Vec<String> = self.opened(credentials).cloned().collect();
+            let default = opened.first();
+            let default = default.map(|id| of(id, None, "because it has a credential".to_owned()));
+            let selection = settings.get(&SettingsId::Harness).state.selection.clone();
+            let selection = selection.map(|one| Target::new(&one.provider, &one.model));
+            self.routing.opened(opened, default).selected(selection)
+        })
     }
 
     /// `provider:model` of what is known by name, now.
@@ -149,7 +210,15 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
     let answers = describe(default.as_ref());
     let routing = Routing::new(endpoints.keys().cloned(), default).routed_by(config.routes.clone());
     check(&routing)?;
-    let answering = Answering { routing, models, lent };
+    let (newest, client_too) = (Newest::default(), client.clone());
+    let answering = Answering {
+        routing,
+        models,
+        lent,
+        client: client_too,
+        endpoints: endpoints.clone(),
+        newest,
+    };
     Ok(Found { client, endpoints, answering, answers })
 }
 
@@ -172,6 +241,8 @@ fn check(routing: &Routing) -> Result<(), ProviderError> {
                 return Err(ProviderError::Routes(problem));
             }
             Problem::FallbackUnconfigured { .. }
+            | Problem::SelectionUnconfigured { .. }
+            | Problem::SelectionIgnored(_)
             | Problem::Mismatch(_)
             | Problem::Dependent { .. } => tracing::warn!(%problem, "model_route_problem"),
         }
@@ -314,5 +385,22 @@ fn describe(default: Option<&Default>) -> String {
         Some(Default { provider, model: None, why, .. }) => {
             format!("using {provider} {why}; requests must name a model, or set default_model")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_answers_is_worked_out_anew_only_when_something_changed() {
+        let newest = Newest::<u32>::default();
+        let at = |credentials, settings| Seen { credentials, settings };
+        let first = newest.at(at(1, 1), || 1);
+        let again = newest.at(at(1, 1), || panic!("nothing changed"));
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!(*newest.at(at(2, 1), || 2), 2);
+        assert_eq!(*newest.at(at(2, 2), || 3), 3);
+        assert_eq!(*newest.at(at(2, 2), || 4), 3);
     }
 }

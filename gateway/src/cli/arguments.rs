@@ -5,11 +5,13 @@
 mod auth;
 mod budget;
 mod cluster;
+mod harness;
 mod prices;
 
 pub use auth::{Auth, Import, Profile, Secret};
 pub use budget::{Budget, BudgetScope, BudgetSet, Per, Unpriced};
 pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes, UpgradeSchema};
+pub use harness::{Providers, ProvidersTest, Selection};
 pub use prices::Prices;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -119,6 +121,12 @@ pub enum Verb {
     /// Show which model serves which role, and why
     #[command(subcommand)]
     Routes(Routes),
+    /// List, look at and ask the providers and their models
+    #[command(subcommand)]
+    Providers(Providers),
+    /// Which model serves every role without a route
+    #[command(subcommand)]
+    Selection(Selection),
     /// Provider credentials: several profiles for each provider
     #[command(subcommand)]
     Auth(Auth),

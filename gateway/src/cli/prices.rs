@@ -10,7 +10,7 @@ use super::print::{self, Column, field};
 use crate::auth::private;
 use crate::boot::prices::{self, FILE};
 use crate::error::Exit;
-use crate::wire::usage::dollars;
+use crate::wire::provider::facts as row;
 use providers::pricing::{self, Facts};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -31,23 +31,6 @@ const CHANGES: [Column; 5] = [
     ("OUTPUT", |row| field(row, "before.output_usd_per_million")),
     ("NEW OUTPUT", |row| field(row, "after.output_usd_per_million")),
 ];
-
-fn row(facts: &Facts) -> Value {
-    let price = facts.price;
-    let usual = price.map(|price| price.usual);
-    let long = price.and_then(|price| price.long);
-    json!({
-        "input_usd_per_million": dollars(usual.map(|rates| rates.input)),
-        "output_usd_per_million": dollars(usual.map(|rates| rates.output)),
-        "cached_input_usd_per_million": dollars(usual.and_then(|rates| rates.cached_input)),
-        "cache_write_usd_per_million": dollars(usual.and_then(|rates| rates.cache_write)),
-        "long_above_tokens": long.map(|long| long.above.0),
-        "long_input_usd_per_million": dollars(long.map(|long| long.rates.input)),
-        "long_output_usd_per_million": dollars(long.map(|long| long.rates.output)),
-        "context_tokens_max": facts.context_max.map(|tokens| tokens.0),
-        "output_tokens_max": facts.output_max.map(|tokens| tokens.0),
-    })
-}
 
 pub(super) fn prices(ctx: &mut Context<'_>, verb: &Prices) -> Result<Exit, CliError> {
     let data = ctx.load()?.config.data_dir;

@@ -74,6 +74,8 @@ codes! {
     ModelNotFound       "model_not_found"          NOT_FOUND             NotFound           "invalid_request_error" Useless;
     /// The model's name can not be used as written.
     InvalidModel        "invalid_model"            BAD_REQUEST           Usage              "invalid_request_error" Useless;
+    /// What would be configured can not work.
+    ConfigError         "config_error"             BAD_REQUEST           Configuration      "invalid_request_error" Useless;
     /// There is no key, or the node does not know it.
     Unauthorized        "unauthorized"             UNAUTHORIZED          Auth               "authentication_error"  Useless;
     /// The key's role may not.

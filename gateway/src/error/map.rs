@@ -69,7 +69,11 @@ impl From<session::Refusal> for ApiError {
 
 impl From<settings::Refusal> for ApiError {
     fn from(refusal: settings::Refusal) -> Self {
-        Self::new(Code::NodeRefused, refusal.to_string())
+        let code = match refusal {
+            settings::Refusal::NoWayBack { .. } => Code::NodeRefused,
+            settings::Refusal::Mismatch { .. } | settings::Refusal::BadName => Code::ConfigError,
+        };
+        Self::new(code, refusal.to_string())
     }
 }
 

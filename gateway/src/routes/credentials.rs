@@ -10,7 +10,7 @@ use actors::credentials::stored;
 use actors::order::Lane;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::{get, post};
+use axum::routing::post;
 use axum::{Extension, Json, Router};
 use events::credential::{
     Added, Command, Credential, ENVIRONMENT, Kind, ProviderId, Refusal, Removed, Rotated,
@@ -25,7 +25,6 @@ use store::vault::{Name, Plain, Revision, Vault, VaultError};
 /// The routes of this resource.
 pub fn routes() -> Router<App> {
     Router::new()
-        .route("/v1/harness/providers", get(providers))
         .route("/v1/harness/credentials", post(change).delete(remove))
         .route("/v1/cluster/rotate-key", post(rotate_key))
 }
@@ -224,45 +223,6 @@ pub async fn remove(
     vault(&app)?.remove(&name(provider, &profile)?).await?;
     decide(&app, caller.actor, provider, Command::Remove(Removed { profile })).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Every provider that has a profile or is configured, and how its profiles fare, as this node knows it.
-pub async fn providers(State(app): State<App>) -> Json<Value> {
-    let (routing, now) = (app.routing(), app.clock().now());
-    let default = routing.default().map(|default| default.provider.clone());
-    let follower = app.credentials.follower();
-    let mut ids: std::collections::BTreeSet<String> =
-        routing.configured().map(str::to_owned).collect();
-    ids.extend(follower.all().into_iter().map(|(id, _)| id.to_string()));
-    let rows = ids.into_iter().map(|id| {
-        let profiles = id.parse().map(|id| app.credentials.profiles(id)).unwrap_or_default();
-        let profiles: Vec<Value> =
-            profiles.iter().map(|(name, one)| wire::credential::profile(name, one, now)).collect();
-        json!({
-            "id": id,
-            "object": "provider",
-            "configured": routing.configured().any(|one| one == id),
-            "default": default.as_deref() == Some(id.as_str()),
-            "profiles": profiles,
-        })
-    });
-    let rows: Vec<Value> = rows.collect();
-    let lag = u64::try_from(follower.lag().as_millis()).unwrap_or(u64::MAX);
-    let last = app.fallbacks.last().map(|last| {
-        json!({
-            "role": last.role, "primary": last.primary, "fallback": last.fallback, "reason": last.reason,
-            "at": wire::time::rfc3339(last.at),
-        })
-    });
-    // The read model is behind for moments and may be out; the node's own count is neither.
-    let known = app.projections.fallbacks().await.ok();
-    let total = known.as_ref().map(|all| all.iter().map(|one| one.count).sum::<u64>());
-    let fallbacks = known.unwrap_or_default().iter().map(wire::list::fallback).collect::<Value>();
-    Json(json!({
-        "object": "list", "count": rows.len(), "lag_ms": lag, "data": rows,
-        "last_fallback": last, "fallback_count": app.fallbacks.count(), "fallback_total": total,
-        "fallbacks": fallbacks,
-    }))
 }
 
 /// Seals every value of the vault under the newest cluster key.

@@ -26,7 +26,8 @@ struct About {
 }
 
 /// The effective routes: of every role that a route was configured for, or of the one that is asked about, for a
-/// project where one is given. A role that is absent runs on the default.
+/// project where one is given. A role that is absent runs on the
+/// default: the durable selection, or else what the node found.
 ///
 /// # Errors
 ///
@@ -41,15 +42,16 @@ async fn routing(
     let effective = app.routing();
     let roles = asked.map_or_else(|| roles(&effective), |role| BTreeSet::from([role]));
     let routes: Value = roles.iter().map(|role| of(&effective, role, &project)).collect();
-    let default = effective.default();
+    let standing = effective.standing();
     let problems = problems(&effective);
     Ok(Json(json!({
         "object": "routing",
         "project_id": Some(&project).filter(|project| !project.is_empty()),
-        "status": if problems.is_empty() && default.is_some() { "ok" } else { "degraded" },
+        "status": if problems.is_empty() && standing.is_some() { "ok" } else { "degraded" },
         "data": routes,
-        "default_provider": default.map(|one| one.provider.as_str()),
-        "default_model": default.and_then(|one| one.model.as_deref()),
+        "default_provider": standing.map(|(provider, _, _)| provider),
+        "default_model": standing.and_then(|(_, model, _)| model),
+        "default_source": standing.map(|(_, _, source)| source.name()),
         "evaluator_independence": effective.independence().name(),
         "configured": effective.configured().collect::<Vec<_>>(),
         "problems": problems,
@@ -74,7 +76,7 @@ fn roles(routing: &Routing) -> BTreeSet<Role> {
 }
 
 fn of(routing: &Routing, role: &Role, project: &str) -> Value {
-    let wanted = Wanted { model: None, role, phase: None, project };
+    let wanted = Wanted { project, ..Wanted::model(None, role) };
     let places: Vec<Value> = routing
         .explain(role, project)
         .into_iter()

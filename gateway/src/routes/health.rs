@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::boot::ClusterView;
 use crate::wire;
 use actors::health::Standing;
+use actors::routing::{Routing, Source};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -55,7 +56,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
     let parked = app.directory.parked();
     let usage = app.projections.usage_summary(24, app.clock().now()).await;
     let routing = app.routing();
-    let default = routing.default();
+    let answers = routing.standing();
     let route_problems = super::harness::problems(&routing);
     let halted = views.iter().any(|view| view.state != Following::Running);
     let standing = app.node.gate.standing().borrow().clone();
@@ -70,7 +71,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
     let cluster = app.cluster.as_ref().map(wire::node::health);
     let apart = cluster.as_ref().is_some_and(|cluster| cluster.degraded);
     let degraded =
-        out.is_some() || !parked.is_empty() || halted || default.is_none() || !proved || apart;
+        out.is_some() || !parked.is_empty() || halted || answers.is_none() || !proved || apart;
     Json(json!({
         "status": if degraded { "degraded" } else { "ok" },
         "version": env!("CARGO_PKG_VERSION"),
@@ -90,12 +91,13 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
         "nodes": cluster.map(|cluster| cluster.nodes),
         "projections": views.iter().map(wire::list::view).collect::<Value>(),
         "model_routing": {
-            "status": if default.is_some() && route_problems.is_empty() { "ok" } else { "degraded" },
+            "status": if answers.is_some() && route_problems.is_empty() { "ok" } else { "degraded" },
             "problems": route_problems,
             "configured": routing.configured().collect::<Vec<_>>(),
-            "default_provider": default.map(|one| one.provider.as_str()),
-            "default_model": default.and_then(|one| one.model.as_deref()),
-            "why": default.map(|one| one.why.as_str()),
+            "default_provider": answers.map(|(provider, _, _)| provider),
+            "default_model": answers.and_then(|(_, model, _)| model),
+            "default_source": answers.map(|(_, _, source)| source.name()),
+            "why": why(&routing),
         },
         "actors": {
             "runs_live": *app.directory.runs.live().borrow(),
@@ -108,6 +110,15 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
             Err(error) => json!({"available": false, "why": error.to_string()}),
         },
     }))
+}
+
+/// Why whoever serves what has no route does, for people.
+fn why(routing: &Routing) -> Option<&str> {
+    let (_, _, source) = routing.standing()?;
+    if source == Source::Selection {
+        return Some("because it was selected (`piton selection show`)");
+    }
+    routing.default().map(|one| one.why.as_str())
 }
 
 /// What this build can do, for clients that ask before they try.

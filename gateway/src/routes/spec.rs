@@ -2,15 +2,15 @@
 
 use crate::app::App;
 use crate::error::{ApiError, Code};
-use actors::routing::{RouteError, Routed, Wanted};
+use actors::routing::{Needs, RouteError, Routed, Wanted};
 use events::budget::Whose;
 use events::id::SessionId;
-use events::message::Body;
+use events::message::{Body, Message, Part};
 use events::prompt::{Catalogue, Params};
 use events::quantity::Millis;
 use events::record::{Actor, Hash};
 use events::role::Role;
-use events::run::spec::{Delivery, LOGIC, Limits, Plane, Spec};
+use events::run::spec::{Delivery, LOGIC, Limits, Plane, Spec, Unfit};
 use std::collections::BTreeMap;
 
 /// What a request says; the rest comes from the node.
@@ -30,6 +30,8 @@ pub struct Draft<'a> {
     pub model: Option<&'a str>,
     /// What it is asked for.
     pub role: Role,
+    /// What the whole conversation needs of whoever serves it.
+    pub needs: Needs,
     /// The phase of a flow that it belongs to.
     pub phase: Option<String>,
     /// The tools offered.
@@ -67,6 +69,14 @@ pub fn model_or_role(model: &str) -> Result<(Option<&str>, Role), ApiError> {
     Ok((None, role))
 }
 
+/// What messages need of whoever reads them.
+#[must_use]
+pub fn needs(messages: &[Message]) -> Needs {
+    let is_image = |part: &Part| matches!(part, Part::Image { .. });
+    let has_image = messages.iter().any(|message| message.parts.iter().any(is_image));
+    if has_image { Needs::Images } else { Needs::Text }
+}
+
 /// Routes what is wanted, and says so in the log.
 ///
 /// # Errors
@@ -78,6 +88,7 @@ pub fn route(app: &App, wanted: &Wanted<'_>) -> Result<Routed, ApiError> {
             RouteError::Name(_) | RouteError::NoModel { .. } | RouteError::Mismatch(_) => {
                 Code::InvalidModel
             }
+            RouteError::TextOnly(_) => Code::InvalidRequest,
             RouteError::NotConfigured { .. }
             | RouteError::Unconfigured { .. }
             | RouteError::Nobody => Code::RouteUnconfigured,
@@ -85,7 +96,7 @@ pub fn route(app: &App, wanted: &Wanted<'_>) -> Result<Routed, ApiError> {
         ApiError::new(code, error.to_string())
     })?;
     let role = wanted.role.as_str();
-    for dropped in &routed.dropped {
+    for dropped in routed.dropped.iter().filter(|one| one.unfit == Unfit::ModelMismatch) {
         let (provider, model) = (dropped.provider.as_str(), dropped.model.as_str());
         tracing::warn!(role, provider, model, "harness_provider_model_mismatch");
     }
@@ -103,7 +114,8 @@ pub fn route(app: &App, wanted: &Wanted<'_>) -> Result<Routed, ApiError> {
 /// Those of [`route`].
 pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
     let project = &draft.project;
-    let wanted = Wanted { model: draft.model, role: &draft.role, phase: None, project };
+    let (role, needs) = (&draft.role, draft.needs);
+    let wanted = Wanted { project, needs, ..Wanted::model(draft.model, role) };
     let routed = route(app, &wanted)?;
     let budgets = app.budgets_of(Whose { session: draft.session, caller: draft.caller, project });
     Ok(Spec {

@@ -16,7 +16,7 @@ use crate::front::bad_request::BadRequest;
 use crate::front::created;
 use crate::front::door::Door;
 use crate::routes::runs::start::{IDEMPOTENCY_KEY, idempotency_key};
-use crate::routes::spec::{Draft, draft, model_or_role};
+use crate::routes::spec::{Draft, draft, model_or_role, needs};
 use actors::order::Lane;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -134,6 +134,7 @@ fn spec(
         session,
         model,
         role,
+        needs: needs(&asked.messages),
         phase: None,
         tools: asked.tools.clone(),
         server_tools: vec![],

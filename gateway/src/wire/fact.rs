@@ -12,7 +12,7 @@ use events::run::life::{Finished, MessageRef, Outcome, Reason};
 use events::run::spec::{Candidate, Delivery, Dropped, Plane, ReplayClass, Spec};
 use events::run::step::{Charge, Stop};
 use events::usage::{Price, Rates};
-use events::{json::Json, key, model_call::Class, session, settings};
+use events::{json::Json, key, model_call::Class, session};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub fn told(fact: &Fact, bodies: Bodies) -> Value {
         Fact::Session(event) => session_event(event, bodies),
         Fact::Run(event) => run_event(event, bodies),
         Fact::Key(event) => key_event(event),
-        Fact::Settings(settings::Event::ReaderRaised(raised)) => json!({"to": raised.to.0}),
+        Fact::Settings(event) => super::settings::event(event),
         Fact::Credential(event) => super::credential::event(event),
         Fact::Budget(event) => super::budget::event(event),
         Fact::Probe => Value::Null,

@@ -283,6 +283,18 @@ fn between_nodes(out: &mut Vec<String>) {
     lines(&[&answers[..], &[Answer::Unsupported(build)]].concat(), out);
 }
 
+fn settings_words(out: &mut Vec<String>) {
+    use events::settings::{Command, Reader, Refusal};
+    let (by, have) = (Actor::Admin, Reader(2));
+    let named = || ("openai".to_owned(), "m".to_owned());
+    let (provider, model) = named();
+    let select = Command::Select { provider, model, by };
+    lines(&[Command::RaiseReader(have), select, Command::Unselect { by }], out);
+    let (provider, model) = named();
+    let mismatch = Refusal::Mismatch { provider, model };
+    lines(&[Refusal::NoWayBack { have }, mismatch, Refusal::BadName], out);
+}
+
 fn credential_commands() -> Vec<credential::Command> {
     use credential::{
         Added, Command, Forbidden, Kind, Probing, Reason, Removed, Rotated, Saw, Seen,
@@ -330,9 +342,7 @@ fn the_bytes_of_what_crosses_nodes_do_not_change() {
     lines(&budget_commands(), &mut found);
     refusals(&mut found);
     between_nodes(&mut found);
-    let reader = events::settings::Reader(2);
-    lines(&[events::settings::Command::RaiseReader(reader)], &mut found);
-    lines(&[events::settings::Refusal::NoWayBack { have: reader }], &mut found);
+    settings_words(&mut found);
     if std::env::var_os("PITON_BLESS").is_some() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden/bus.txt");
         std::fs::write(path, found.join("\n") + "\n").unwrap();

@@ -7,6 +7,7 @@ use crate::error::{ApiError, Code};
 use crate::extract::{Whole, malformed};
 use crate::routes::spec::{Draft, draft};
 use actors::order::{Lane, Observed};
+use actors::routing::Needs;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -222,6 +223,7 @@ fn spec(
         session,
         model: asked.model.as_deref(),
         role,
+        needs: Needs::Text,
         phase: asked.phase,
         tools,
         server_tools,

@@ -10,7 +10,7 @@ use crate::error::{ApiError, Code};
 use crate::front::asked::Asked;
 use crate::front::history::{self, Difference, History};
 use crate::routes::runs::start::IDEMPOTENCY_KEY;
-use crate::routes::spec::model_or_role;
+use crate::routes::spec::{model_or_role, needs};
 use actors::live::Reader;
 use actors::order::{Lane, Observed};
 use actors::routing::Wanted;
@@ -270,7 +270,8 @@ async fn held(app: &App, session: &State) -> Result<Option<(RunId, Observed<Run>
 /// messages.
 fn goes_on(app: &App, run: &run::State, asked: &Asked) -> bool {
     let Ok((model, role)) = model_or_role(&asked.model) else { return false };
-    let routed = app.routing().route(&Wanted::model(model, &role));
+    let needs = needs(&asked.messages);
+    let routed = app.routing().route(&Wanted { needs, ..Wanted::model(model, &role) });
     run.spec.as_ref().is_some_and(|spec| {
         let same_route = routed.is_ok_and(|routed| routed.route == spec.route);
         spec.params == asked.params && spec.tools == asked.tools && spec.role == role && same_route

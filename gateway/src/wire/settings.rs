@@ -1,0 +1,40 @@
+//! Durable settings and what happens to them, as JSON.
+
+use super::time::rfc3339;
+use actors::routing::{Routing, Target};
+use events::settings::{Event, Selected};
+use serde_json::{Value, json};
+
+/// What an event says.
+#[must_use]
+pub fn event(event: &Event) -> Value {
+    match event {
+        Event::ReaderRaised(raised) => json!({"to": raised.to.0}),
+        Event::Selected(Selected { provider, model, by, at }) => json!({
+            "provider": provider, "model": model, "by": by.to_string(), "at": rfc3339(*at),
+        }),
+        Event::Unselected(unselected) => json!({"by": unselected.by.to_string()}),
+    }
+}
+
+/// What is selected, as its owner knows it, and what becomes of it on this node.
+#[must_use]
+pub fn selection(selected: Option<&Selected>, plain: &Routing) -> Value {
+    let target = selected.map(|one| Target::new(&one.provider, &one.model));
+    let routing = plain.clone().selected(target);
+    let provider = selected.map(|one| one.provider.as_str());
+    let effective = routing.standing().map(|(provider, model, source)| {
+        json!({"provider": provider, "model": model, "source": source.name()})
+    });
+    json!({
+        "object": "selection",
+        "provider": provider,
+        "model": selected.map(|one| one.model.as_str()),
+        "selected_by": selected.map(|one| one.by.to_string()),
+        "selected_at": selected.map(|one| rfc3339(one.at)),
+        "configured": provider.map(|provider| routing.is_configured(provider)),
+        "in_force": routing.selection().is_some(),
+        "problem": routing.selection_problem().map(|problem| problem.to_string()),
+        "effective": effective,
+    })
+}
