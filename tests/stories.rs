@@ -30,6 +30,7 @@ mod node_story;
 mod nodes;
 mod outage;
 mod outside;
+mod partial;
 mod priced;
 mod prices;
 mod probe;

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -68,6 +69,51 @@ impl Drop for Upstream {
     }
 }
 
+/// A provider that begins to answer, and then keeps its peace until the other side goes.
+#[derive(Debug)]
+pub struct Held {
+    /// Where it answers.
+    pub url: String,
+    left: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Held {
+    /// It answers each POST with these events and no end.
+    pub async fn start(begin: &[Value]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let left = Arc::new(AtomicUsize::new(0));
+        let (shared, begin) = (Arc::clone(&left), endless(begin));
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (left, begin) = (Arc::clone(&shared), begin.clone());
+                tokio::spawn(async move {
+                    let asked =
+                        read(&mut stream).await.is_some_and(|one| one.head.starts_with("post "));
+                    if !asked || stream.write_all(begin.as_bytes()).await.is_err() {
+                        return;
+                    }
+                    while stream.read(&mut [0; 64]).await.is_ok_and(|count| count > 0) {}
+                    left.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        });
+        Self { url, left, task }
+    }
+
+    /// Connections that the other side has closed in the middle of an answer.
+    pub fn left(&self) -> usize {
+        self.left.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 async fn answer(mut stream: TcpStream, kept: Arc<Mutex<Kept>>) {
     let Some(asked) = read(&mut stream).await else { return };
     let bytes = if asked.head.starts_with("get ") {
@@ -110,10 +156,20 @@ pub fn response(status: &str, kind: &str, body: &str) -> String {
 
 /// Server-sent events, each named by its `type`.
 pub fn events(events: &[Value]) -> String {
+    response("200 OK", "text/event-stream", &text(events))
+}
+
+fn text(events: &[Value]) -> String {
     let event = |event: &Value| {
         format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
     };
-    response("200 OK", "text/event-stream", &events.iter().map(event).collect::<String>())
+    events.iter().map(event).collect()
+}
+
+/// The same without an end.
+fn endless(events: &[Value]) -> String {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    format!("{head}{}", text(events))
 }
 
 /// A binary event stream of AWS: name and payload of each event.

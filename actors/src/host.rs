@@ -53,6 +53,16 @@ pub trait Hosted: Aggregate<Command: Carried, Refusal: Carried> {
     /// For counters and alarms, which nobody else may count: a replay, another node's commit and a follower tell nothing.
     fn noted(_world: &Self::World, _id: &Self::Id, _before: &Self::State, _after: &Self::State) {}
 
+    /// The command with what this node knows of work in flight and its sender can not, if that is anything: taken in place
+    /// of what was sent, before it is decided.
+    fn informed(
+        _world: &Self::World,
+        _id: &Self::Id,
+        _command: &Self::Command,
+    ) -> Option<Self::Command> {
+        None
+    }
+
     /// Does one effect and says what came of it; before its first byte leaves this node it asks its dispatch. It is
     /// aborted when the stream owes it no longer, and when its host ends; a panic is recorded as [`Aggregate::lost`].
     fn perform(

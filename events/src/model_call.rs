@@ -79,6 +79,8 @@ pub struct Attempts {
     pub waited: Millis,
     /// Who can be asked again first.
     pub soonest: Option<Soonest>,
+    /// The earliest time to come back that anybody asked for, whatever the class: what a caller is told in the end.
+    pub ready_at: Option<Instant>,
     /// Lost outcomes.
     pub unknown: u32,
     /// All wire calls of the step.
@@ -194,6 +196,8 @@ pub fn next(
         Outcome::Failed(failed) => failed,
     };
     let row = failed.class.row(limits.on_policy);
+    let told = failed.hint.map(|hint| now.after(hint));
+    after.ready_at = after.ready_at.filter(|at| *at > now).into_iter().chain(told).min();
     let without = row.mend.and_then(|mend| after.without.and(mend, failed.tools_max));
     if let Some(without) = without {
         after.without = without;

@@ -70,6 +70,14 @@ impl MicroUsd {
     }
 }
 
+impl MicroUsd {
+    /// What is left; nothing where the other is larger.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
 impl fmt::Display for MicroUsd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)

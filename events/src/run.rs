@@ -181,11 +181,22 @@ pub enum Command {
         scope: Scope,
     },
     /// End now.
-    Stop,
+    Stop {
+        /// What was reported so far of the usage of the call in flight. Its owner's node knows, whoever asks.
+        seen: Usage,
+    },
     /// End now, and give the answer out no more.
     Withhold,
     /// Look whether a time has come.
     Due,
+}
+
+impl Command {
+    /// To end now.
+    #[must_use]
+    pub fn stop() -> Self {
+        Self::Stop { seen: Usage::default() }
+    }
 }
 
 /// Why not.
@@ -367,7 +378,7 @@ impl Aggregate for Run {
             Command::Returned { scope } => Ok(draw::returned(state, *scope)),
             Command::ClientAnswer { results } => hold::answer(state, results, now),
             Command::ClientGone => Ok(hold::gone(state)),
-            Command::Stop => Ok(life::stop(state)),
+            Command::Stop { seen } => Ok(life::stop(state, seen)),
             Command::Withhold => Ok(withhold::withhold(state)),
             Command::Due => Ok([hold::due(state, now), step::due(state, now)].concat()),
         }

@@ -149,7 +149,7 @@ pub struct Total {
     pub calls_unpriced: u64,
     /// Calls that a subscription pays for; no cost counts them.
     pub calls_subscription: u64,
-    /// Calls whose outcome was lost; their reservation is in `cost_upper`.
+    /// Calls of which nobody said all; what is left of their reservation is in `cost_upper`.
     pub calls_unknown: u64,
     /// Sum of known input.
     pub prompt: Tokens,
@@ -186,19 +186,23 @@ impl Total {
             Billing::Subscription => self.calls_subscription += 1,
             Billing::Metered => self.calls_unpriced += u64::from(usage.cost.is_none()),
         }
+        self.used(usage);
+        if usage.cost.is_none() {
+            self.cost_upper = add(self.cost_upper, reserved);
+        }
+    }
+
+    fn used(&mut self, usage: &Usage) {
         self.prompt = self.prompt.plus(usage.prompt.unwrap_or_default());
         self.completion = self.completion.plus(usage.completion.unwrap_or_default());
         self.cached_input = self.cached_input.plus(usage.cached_input.unwrap_or_default());
         self.cache_write = self.cache_write.plus(usage.cache_write.unwrap_or_default());
         self.reasoning = self.reasoning.plus(usage.reasoning.unwrap_or_default());
         self.cost = add(self.cost, usage.cost);
-        if usage.cost.is_none() {
-            self.cost_upper = add(self.cost_upper, reserved);
-        }
     }
 
-    /// Counts a call whose outcome is unknown, at most `reserved`.
-    pub fn unknown(&mut self, reserved: Option<MicroUsd>, billing: Billing) {
+    /// Counts a call of which nobody said all: at least what was seen of it before it was cut, at most `reserved`.
+    pub fn unknown(&mut self, seen: &Usage, reserved: Option<MicroUsd>, billing: Billing) {
         self.calls += 1;
         self.calls_unknown += 1;
         self.calls_without_usage += 1;
@@ -206,7 +210,9 @@ impl Total {
             Billing::Subscription => self.calls_subscription += 1,
             Billing::Metered => self.calls_unpriced += u64::from(reserved.is_none()),
         }
-        self.cost_upper = add(self.cost_upper, reserved);
+        self.used(seen);
+        let rest = reserved.map(|reserved| reserved.less(seen.cost.unwrap_or_default()));
+        self.cost_upper = add(self.cost_upper, rest);
     }
 
     /// Counts a call that the provider refused before it worked on it.
@@ -302,9 +308,22 @@ mod tests {
             Billing::Metered,
         );
         assert_eq!(total.cost, Some(MicroUsd(75)));
-        total.unknown(Some(MicroUsd(500)), Billing::Metered);
+        total.unknown(&Usage::default(), Some(MicroUsd(500)), Billing::Metered);
         assert_eq!((total.cost, total.cost_upper), (Some(MicroUsd(75)), Some(MicroUsd(500))));
         assert!(total.is_lower_bound());
+    }
+
+    #[test]
+    fn what_was_seen_of_a_call_that_was_cut_is_a_lower_bound_within_its_reservation() {
+        let mut total = Total::default();
+        let seen = usage(10, 5, 0).priced(Some(&PRICE));
+        total.unknown(&seen, Some(MicroUsd(500)), Billing::Metered);
+        assert_eq!((total.prompt, total.completion), (Tokens(10), Tokens(5)));
+        assert_eq!((total.cost, total.cost_upper), (Some(MicroUsd(75)), Some(MicroUsd(425))));
+        assert_eq!((total.calls_without_usage, total.is_lower_bound()), (1, true));
+        // More than was reserved can not be: then nothing is left of the reservation, and nothing is less than nothing.
+        total.unknown(&seen, Some(MicroUsd(50)), Billing::Metered);
+        assert_eq!(total.cost_upper, Some(MicroUsd(425)));
     }
 
     #[test]

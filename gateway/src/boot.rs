@@ -408,6 +408,7 @@ async fn tables(
         at_work: at_work.clone(),
         fallbacks: Arc::clone(&fallbacks),
         calls: Room::for_calls(run::MODEL_CALLS_MAX),
+        in_flight: run::InFlight::default(),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),
     });

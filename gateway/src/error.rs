@@ -123,6 +123,13 @@ impl ApiError {
         self
     }
 
+    /// Somebody who could answer said to come back then: until it has come nothing is gained by a repeat, and after it
+    /// there may be.
+    #[must_use]
+    pub fn ready_in(self, wait: Millis) -> Self {
+        Self { repeatable: true, ..self.retry_after(wait) }
+    }
+
     /// The request had an idempotency key, so a repeat does nothing twice.
     #[must_use]
     pub fn keyed(mut self) -> Self {
@@ -369,6 +376,9 @@ mod tests {
             said(["true", "3", "2001"])
         );
         assert_eq!(of(new(Code::InvalidRequest)), said(["false", "", ""]));
+        let exhausted = || ApiError::of_class(Class::QuotaExhausted, "no");
+        assert_eq!(of(exhausted()), said(["false", "", ""]));
+        assert_eq!(of(exhausted().ready_in(Millis(57_500))), said(["true", "58", "57500"]));
         assert_eq!(of(new(Code::InvalidRequest).keyed()), said(["false", "", ""]));
         assert_eq!(of(new(Code::Lost)), said(["false", "", ""]));
         assert_eq!(of(new(Code::Lost).keyed()), said(["true", "1", "1000"]));

@@ -42,8 +42,8 @@ pub(crate) enum Settled {
     Answered(Usage, Option<MicroUsd>, Billing),
     /// It was free: proven.
     Refused,
-    /// It may have cost up to this.
-    Unknown(Option<MicroUsd>, Billing),
+    /// It used and cost at least this, and up to the second.
+    Unknown(Usage, Option<MicroUsd>, Billing),
 }
 
 impl Settled {
@@ -53,7 +53,7 @@ impl Settled {
                 total.answered(usage, *reserved, *billing);
             }
             Self::Refused => total.refused(),
-            Self::Unknown(reserved, billing) => total.unknown(*reserved, *billing),
+            Self::Unknown(seen, reserved, billing) => total.unknown(seen, *reserved, *billing),
         }
     }
 }
@@ -112,14 +112,14 @@ impl Calls {
         let (open, served, billing) = self.take(event.call)?;
         let settled = match event.charge {
             Charge::Nothing => Settled::Refused,
-            Charge::Reserved => Settled::Unknown(open.reserved, billing),
+            Charge::Reserved => Settled::Unknown(event.partial, open.reserved, billing),
         };
         Some((served, settled))
     }
 
     pub(crate) fn unknown(&mut self, event: &ModelUnknown) -> Option<(Served, Settled)> {
         let (_, served, billing) = self.take(event.call)?;
-        Some((served, Settled::Unknown(event.reserved, billing)))
+        Some((served, Settled::Unknown(event.partial, event.reserved, billing)))
     }
 
     /// It was never asked: no sum knows it.

@@ -110,6 +110,7 @@ async fn runs(node: &Node) -> Arc<Table<Run>> {
         sessions: OnceLock::new(),
         budgets: OnceLock::new(),
         calls: Room::for_calls(1),
+        in_flight: run::InFlight::default(),
         fallbacks: Arc::default(),
         at_work: run::AtWork::default(),
         clock: node.clock.clone(),

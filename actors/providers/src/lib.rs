@@ -30,6 +30,7 @@ pub mod pricing;
 pub mod registry;
 mod schema;
 mod secret;
+mod seen;
 pub mod sse;
 pub mod transport;
 
@@ -38,6 +39,7 @@ pub use delta::{Answer, Delta, Stop};
 pub use endpoint::{Endpoint, Quirks};
 pub use family::{Family, Mode};
 pub use secret::Secret;
+pub use seen::Seen;
 pub use transport::{Client, ClientError, Unanswered};
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::family::Mode;
 use crate::metric;
 use crate::openai_chat::embed;
+use crate::seen::Seen;
 use bytes::Bytes;
 use events::leave::Leave;
 use events::prompt::Request;
@@ -51,6 +52,7 @@ const MODELS_MAX: usize = 10_000;
 pub struct Client {
     http: reqwest::Client,
     clock: Option<Clock>,
+    seen: Option<Seen>,
 }
 
 /// What says the time of day to the family that signs with it. This crate reads no clock of its own.
@@ -111,7 +113,7 @@ impl Client {
             .pool_idle_timeout(POOL_IDLE)
             .pool_max_idle_per_host(POOL_IDLE_MAX)
             .build()?;
-        Ok(Self { http, clock: None })
+        Ok(Self { http, clock: None, seen: None })
     }
 
     /// With a clock: requests that are signed carry the time, and are refused without one.
@@ -121,6 +123,12 @@ impl Client {
         now: impl Fn() -> events::quantity::Instant + Send + Sync + 'static,
     ) -> Self {
         Self { clock: Some(Clock(Arc::new(now))), ..self }
+    }
+
+    /// The same client for one call, of whose usage `seen` is told while it runs.
+    #[must_use]
+    pub fn telling(&self, seen: Seen) -> Self {
+        Self { seen: Some(seen), ..self.clone() }
     }
 
     /// Asks a model, if it may still `leave` when the request is about to be written. Pieces of the answer go to `sink` as
@@ -189,7 +197,9 @@ impl Client {
         let (incoming, first) = self.send(endpoint, outgoing, leave).await?;
         let decoder = endpoint.family.decoder(body);
         match form(incoming.headers(), &first) {
-            Form::Events => incoming.events(decoder, request, first, sink).await,
+            Form::Events => {
+                incoming.events(decoder, request, first, (sink, self.seen.as_ref())).await
+            }
             Form::Page => {
                 let words = "answered with a web page: check the provider's address";
                 let failure = Failure::ours(Class::Unknown, Charge::Unknown, words);

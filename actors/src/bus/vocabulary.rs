@@ -26,7 +26,7 @@ carried!(run::Command {
     Tool { call, attempt, outcome } = 202 / 1;
     ClientAnswer { results } = 203 / 1;
     ClientGone = 204 / 1;
-    Stop = 205 / 1;
+    Stop { seen } = 205 / 1;
     Due = 206 / 1;
     Slice { ask, outcome } = 207 / 1;
     Returned { scope } = 208 / 1;

@@ -120,7 +120,8 @@ impl<A: Hosted> Host<A> {
                 }
                 let (command, correlation, actor) = (order.id, order.correlation, order.actor);
                 let cause = |entries| Cause { command, correlation, actor, entries };
-                draft.decide(&order.command, cause)
+                let informed = A::informed(self.table.world(), &self.id, &order.command);
+                draft.decide(informed.as_ref().unwrap_or(&order.command), cause)
             }
             Item::Outcome(outcome) => self.judge_outcome(memory, draft, outcome),
         }

@@ -1,12 +1,14 @@
 //! A run asks models and runs tools. What comes back is a command; what to do about it is for the rules.
 
 mod account;
+mod in_flight;
 #[cfg(test)]
 mod layout;
 mod slices;
 mod whom;
 
 pub use account::{Fallbacks, Fallen};
+pub use in_flight::InFlight;
 
 use super::room::Room;
 use crate::clock::Clock;
@@ -27,6 +29,7 @@ use events::run::spec::{Delivery, Plane, ReplayClass, Spec};
 use events::run::step::{self, Charge, Failure, Settled, Stop};
 use events::run::{self, AskModel, Command, Effect, EffectId, Run, RunTool};
 use events::session::Session;
+use events::usage::Usage;
 use providers::{Client, Endpoint, Mode, Unanswered};
 pub use slices::Budgets;
 use std::{
@@ -100,6 +103,8 @@ pub struct World {
     pub fallbacks: Arc<Fallbacks>,
     /// Room for model calls in flight; see [`MODEL_CALLS_MAX`].
     pub calls: Room,
+    /// What was reported of them so far.
+    pub in_flight: InFlight,
     /// What time it is.
     pub clock: Clock,
     /// For ids.
@@ -139,6 +144,12 @@ impl Hosted for Run {
 
     fn noted(world: &World, run: &RunId, before: &run::State, after: &run::State) {
         account::tell(&world.fallbacks, *run, (before, after), world.clock.now());
+    }
+
+    /// A run that is stopped keeps what was seen of the call in flight.
+    fn informed(world: &World, run: &RunId, command: &Command) -> Option<Command> {
+        let stops = matches!(command, Command::Stop { .. });
+        stops.then(|| Command::Stop { seen: world.in_flight.usage(*run) })
     }
 
     async fn perform(
@@ -184,6 +195,7 @@ fn refused(class: Class, message: String) -> Settled {
         profile: None,
         others: 0,
         took: Millis(0),
+        partial: Usage::default(),
     })
 }
 
@@ -216,10 +228,7 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
         Ok(whom) => whom,
         Err(settled) => return settled,
     };
-    let mode = match ask.spec.delivery {
-        Delivery::Live => Mode::Stream,
-        Delivery::Whole => Mode::Whole,
-    };
+    let mode = mode(&ask.spec);
     let writer = world.live.writer(run, &ask.spec.project, ask.asked.call);
     let mut handed_out = 0_u64;
     let mut sink = |delta: providers::Delta| {
@@ -227,7 +236,9 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
         writer.push(delta);
     };
     let began = world.clock.now();
-    let (client, endpoint, asked, sink) = (&world.client, &whom.endpoint, &request, &mut sink);
+    let flight = world.in_flight.begin(run, ask.asked.call);
+    let client = &world.client.telling(flight.seen.clone());
+    let (endpoint, asked, sink) = (&whom.endpoint, &request, &mut sink);
     let plane = ask.spec.plane;
     let call = move |leave: Leave| async move {
         match plane {
@@ -265,6 +276,13 @@ fn request(ask: &AskModel, messages: Vec<Body>) -> Request {
         tools: ask.spec.tools.clone(),
         messages,
         params: ask.spec.params.clone(),
+    }
+}
+
+const fn mode(spec: &Spec) -> Mode {
+    match spec.delivery {
+        Delivery::Live => Mode::Stream,
+        Delivery::Whole => Mode::Whole,
     }
 }
 
@@ -371,6 +389,7 @@ fn failed(failure: providers::Failure, handed_out: u64) -> Failure {
         profile: None,
         others: 0,
         took: Millis(0),
+        partial: failure.partial,
     }
 }
 

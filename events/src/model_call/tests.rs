@@ -147,6 +147,7 @@ fn the_policy_table_holds_in_every_place() {
                             "{place}"
                         );
                         assert_eq!(after.total, used + 1, "{place}");
+                        assert_eq!(after.ready_at, hint.map(|hint| NOW.after(hint)), "{place}");
                         places += 1;
                     }
                 }
@@ -205,6 +206,19 @@ fn with_nobody_ready_whoever_is_ready_first_is_waited_for() {
     check(second, failed(Class::AuthInvalid, None, 0), &both, wake(0, 60_000));
     check(second, failed(Class::ContentPolicy, None, 0), &both, Action::Surface);
     check(second, failed(Class::InvalidRequest, None, 0), &both, Action::Surface);
+}
+
+#[test]
+fn in_the_end_a_caller_is_told_the_earliest_time_that_anybody_named() {
+    let limited = |seconds: u64| failed(Class::QuotaExhausted, Some(Millis(seconds * 1_000)), 0);
+    let second = check(Attempts::default(), limited(60), &[RUNG, RUNG, RUNG], ask(1, 0));
+    let third = check(second, limited(600), &[RUNG, RUNG, RUNG], ask(2, 0));
+    let end = check(third, failed(Class::ServerError, None, 0), &[RUNG, RUNG], ask(2, 0));
+    assert_eq!(end.ready_at, Some(NOW.after(Millis(60_000))));
+    // A time that has come says nothing of what failed after it.
+    let later = NOW.after(Millis(60_000));
+    let (_, late) = next(&end, limited(5), &[RUNG, RUNG], &Limits::default(), 0, later);
+    assert_eq!(late.ready_at, Some(later.after(Millis(5_000))));
 }
 
 #[test]

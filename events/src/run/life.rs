@@ -10,6 +10,7 @@ use crate::message::Body;
 use crate::model_call::Class;
 use crate::quantity::Instant;
 use crate::record::Hash;
+use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -155,11 +156,14 @@ pub(super) fn open(
     })
 }
 
-pub(super) fn stop(state: &State) -> Vec<Event> {
+pub(super) fn stop(state: &State, seen: &Usage) -> Vec<Event> {
     match &state.life {
         Life::New | Life::Ended(_) => vec![],
         Life::Queued | Life::Running => {
-            close(state, Outcome::Cancelled, Reason::Stopped, String::new())
+            let given_up = step::give_up(state, seen).into_iter().collect();
+            step::and_then(state, given_up, |after| {
+                close(after, Outcome::Cancelled, Reason::Stopped, String::new())
+            })
         }
     }
 }
@@ -167,7 +171,7 @@ pub(super) fn stop(state: &State) -> Vec<Event> {
 /// Ends the run and, in the same commit, everything that is still open.
 pub(super) fn close(state: &State, outcome: Outcome, reason: Reason, detail: String) -> Vec<Event> {
     let mut events = vec![];
-    events.extend(step::give_up(state));
+    events.extend(step::give_up(state, &Usage::default()));
     events.extend(ledger::give_up(state));
     events.extend(hold::give_up(state));
     let fence = state.fence;
@@ -217,9 +221,10 @@ pub(super) fn must_run(state: &State, command: &Command) -> Result<(), Refusal> 
     match (&state.life, command) {
         (Life::Running, _)
         | (Life::Queued | Life::Ended(_), Command::Withhold)
-        | (_, Command::Open { .. } | Command::Stop | Command::Due | Command::Returned { .. }) => {
-            Ok(())
-        }
+        | (
+            _,
+            Command::Open { .. } | Command::Stop { .. } | Command::Due | Command::Returned { .. },
+        ) => Ok(()),
         (Life::New, _) => Err(Refusal::NoSuchRun),
         (Life::Queued, _) => Err(Refusal::NotStarted),
         (Life::Ended(_), _) => Err(Refusal::Ended),

@@ -52,6 +52,7 @@ pub(super) fn failed(
         (Plane::Model, 1..) => Action::Surface,
         (Plane::Model, 0) | (Plane::Run | Plane::Embeddings, _) => action,
     };
+    let price = step::candidate(state, open).and_then(|who| who.price);
     let event = Event::ModelFailed(ModelFailed {
         call: open.asked.call,
         class: failure.class,
@@ -65,6 +66,7 @@ pub(super) fn failed(
         others: failure.others,
         took: failure.took,
         wait: pause(state, action, &attempts, now),
+        partial: failure.partial.priced(price.as_ref()),
         attempts,
     });
     step::and_then(state, vec![event], |after| match action {

@@ -152,7 +152,8 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
             outcome: step::Settled::Failed(failure(failed)),
         }],
         Event::ModelUnknown(unknown) => {
-            vec![Command::Model { call: unknown.call, outcome: step::Settled::Lost }, Command::Stop]
+            let lost = Command::Model { call: unknown.call, outcome: step::Settled::Lost };
+            vec![lost, Command::Stop { seen: unknown.partial }]
         }
         Event::ModelNotSent(unsent) => {
             vec![Command::Model { call: unsent.call, outcome: step::Settled::NotSent(unsent.why) }]
@@ -165,7 +166,7 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
             tool(state, receipt.call, &outcome)
         }
         Event::ToolUnknown(unknown) => {
-            [tool(state, unknown.call, &ledger::Settled::Lost), vec![Command::Stop]].concat()
+            [tool(state, unknown.call, &ledger::Settled::Lost), vec![Command::stop()]].concat()
         }
         Event::ToolRetried(retried) => tool(state, retried.call, &ledger::Settled::Lost),
         Event::Withheld(_) => vec![Command::Withhold],
@@ -181,7 +182,7 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         | Event::ClientAsked(_)
         | Event::ClientGone(_)
         | Event::SpendCrossed(_)
-        | Event::Finished(_) => vec![Command::Due, Command::ClientGone, Command::Stop],
+        | Event::Finished(_) => vec![Command::Due, Command::ClientGone, Command::stop()],
     }
 }
 
@@ -211,6 +212,7 @@ fn failure(failed: &step::ModelFailed) -> step::Failure {
         profile: failed.profile.clone(),
         others: failed.others,
         took: failed.took,
+        partial: failed.partial,
     }
 }
 

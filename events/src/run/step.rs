@@ -110,6 +110,8 @@ pub struct ModelFailed {
     pub took: Millis,
     /// How long the next try waits; none when it does not, or there is none.
     pub wait: Option<Millis>,
+    /// What was reported of its usage before it broke off, priced: a lower bound.
+    pub partial: Usage,
     /// What was tried so far in this step, this call included.
     pub attempts: Attempts,
 }
@@ -121,6 +123,8 @@ pub struct ModelUnknown {
     pub call: CallNo,
     /// Its upper bound, kept as spent.
     pub reserved: Option<MicroUsd>,
+    /// What was reported of its usage before it was given up, priced: a lower bound. Nothing where a node died.
+    pub partial: Usage,
     /// What was tried so far in this step, this call included.
     pub attempts: Attempts,
 }
@@ -189,6 +193,8 @@ pub struct Failure {
     pub others: u32,
     /// How long the provider took to fail.
     pub took: Millis,
+    /// What was reported of its usage before it broke off.
+    pub partial: Usage,
 }
 
 /// The wire call in flight.
@@ -347,6 +353,7 @@ pub(super) fn unknown(state: &State, open: &OpenCall, now: Instant) -> Vec<Event
     let event = Event::ModelUnknown(ModelUnknown {
         call: open.asked.call,
         reserved: open.asked.reserved,
+        partial: Usage::default(),
         attempts,
     });
     and_then(state, vec![event], |after| match action {
@@ -361,8 +368,10 @@ pub(super) fn unknown(state: &State, open: &OpenCall, now: Instant) -> Vec<Event
     })
 }
 
-pub(super) fn give_up(state: &State) -> Option<Event> {
+/// Gives up the call in flight, of whose usage this much was seen.
+pub(super) fn give_up(state: &State, seen: &Usage) -> Option<Event> {
     let open = state.model.as_ref()?;
+    let price = candidate(state, open).and_then(|who| who.price);
     let attempts = Attempts {
         total: state.attempts.total.saturating_add(1),
         unknown: state.attempts.unknown.saturating_add(1),
@@ -371,6 +380,7 @@ pub(super) fn give_up(state: &State) -> Option<Event> {
     Some(Event::ModelUnknown(ModelUnknown {
         call: open.asked.call,
         reserved: open.asked.reserved,
+        partial: seen.priced(price.as_ref()),
         attempts,
     }))
 }
@@ -437,7 +447,7 @@ pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
     let open = take_open(state, event.call)?;
     count(state, &open, |total, billing| match event.charge {
         Charge::Nothing => total.refused(),
-        Charge::Reserved => total.unknown(open.asked.reserved, billing),
+        Charge::Reserved => total.unknown(&event.partial, open.asked.reserved, billing),
     });
     tried::failed(state, &open, event);
     if open.asked.candidate == 0 {
@@ -450,7 +460,9 @@ pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
 
 pub(super) fn on_unknown(state: &mut State, event: &ModelUnknown) -> Option<()> {
     let open = take_open(state, event.call)?;
-    count(state, &open, |total, billing| total.unknown(event.reserved, billing));
+    count(state, &open, |total, billing| {
+        total.unknown(&event.partial, event.reserved, billing);
+    });
     draw::settle(state, &open, Took::Worst);
     tried::unknown(state, &open);
     state.attempts = event.attempts;

@@ -95,6 +95,11 @@ fn answered(call: u32, asks: Vec<Ask>) -> Command {
     Command::Model { call: CallNo(call), outcome: Settled::Answered(answer) }
 }
 
+/// What is seen of a call before it is cut.
+fn seen() -> Usage {
+    Usage { prompt: Some(Tokens(7)), completion: Some(Tokens(1)), ..Usage::default() }
+}
+
 fn failed(call: u32, class: Class, handed_out: u64) -> Command {
     let failure = Failure {
         class,
@@ -107,6 +112,7 @@ fn failed(call: u32, class: Class, handed_out: u64) -> Command {
         profile: None,
         others: 0,
         took: Millis(3),
+        partial: seen(),
     };
     Command::Model { call: CallNo(call), outcome: Settled::Failed(failure) }
 }
@@ -298,10 +304,10 @@ fn text_that_a_model_plane_caller_has_read_is_not_taken_back() {
 #[test]
 fn stop_closes_everything_that_is_open_in_one_commit() {
     let asks = vec![ask("a", Verdict::Server(ReplayClass::Effectful))];
-    check(&[open(Plane::Run)], &Command::Stop, Ok(&["model_unknown", "finished"]));
+    check(&[open(Plane::Run)], &Command::stop(), Ok(&["model_unknown", "finished"]));
     let given = [open(Plane::Run), answered(0, asks)];
-    check(&given, &Command::Stop, Ok(&["tool_unknown", "finished"]));
-    check(&[given.to_vec(), vec![Command::Stop]].concat(), &Command::Stop, Ok(&[]));
+    check(&given, &Command::stop(), Ok(&["tool_unknown", "finished"]));
+    check(&[given.to_vec(), vec![Command::stop()]].concat(), &Command::stop(), Ok(&[]));
 }
 
 #[test]
@@ -347,9 +353,8 @@ fn a_wake_records_an_open_model_call_as_unknown_and_asks_again_until_it_was_lost
 }
 
 fn world() -> Vec<Command> {
-    let mut all =
-        vec![open(Plane::Run), open_in_session(), Command::Stop, Command::Due, Command::ClientGone];
-    all.extend([results("a"), Command::Withhold]);
+    let mut all = vec![open(Plane::Run), open_in_session(), Command::stop(), Command::Due];
+    all.extend([Command::ClientGone, results("a"), Command::Withhold]);
     for call in 0..3 {
         all.push(answered(call, vec![]));
         all.push(answered(call, vec![ask("a", Verdict::Client)]));
@@ -480,4 +485,5 @@ fn who_served_instead_of_whom_is_told_by_the_route_and_what_was_dropped() {
 }
 mod bytes;
 mod draws;
+mod partial;
 mod withheld;

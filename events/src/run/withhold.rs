@@ -3,6 +3,7 @@
 
 use super::life::{self, Life};
 use super::{Event, State, step};
+use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 /// Its answer is given out no more.
@@ -14,7 +15,9 @@ pub(super) fn withhold(state: &State) -> Vec<Event> {
     if state.withheld {
         return vec![];
     }
-    step::and_then(state, life::stop(state), |_ended| vec![Event::Withheld(Withheld {})])
+    step::and_then(state, life::stop(state, &Usage::default()), |_ended| {
+        vec![Event::Withheld(Withheld {})]
+    })
 }
 
 pub(super) fn on_withheld(state: &mut State, _event: &Withheld) -> Option<()> {

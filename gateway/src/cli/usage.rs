@@ -12,9 +12,9 @@ use serde_json::Value;
 const MODELS: [Column; 6] = [
     ("MODEL", |row| field(row, "name")),
     ("CALLS", |row| field(row, "calls")),
-    ("INPUT", |row| field(row, "prompt_tokens")),
-    ("OUTPUT", |row| field(row, "completion_tokens")),
-    ("CACHED", |row| field(row, "cached_input_tokens")),
+    ("INPUT", |row| tokens(row, "prompt_tokens")),
+    ("OUTPUT", |row| tokens(row, "completion_tokens")),
+    ("CACHED", |row| tokens(row, "cached_input_tokens")),
     ("USD", usd),
 ];
 
@@ -22,6 +22,12 @@ const MODELS: [Column; 6] = [
 fn usd(row: &Value) -> String {
     let cost = field(row, "cost_usd");
     if !cost.is_empty() && field(row, "lower_bound") == "true" { format!(">={cost}") } else { cost }
+}
+
+/// A count of tokens; `>=` before it where not all calls reported theirs, or were cut before they did.
+fn tokens(row: &Value, name: &str) -> String {
+    let (count, unknown) = (field(row, name), field(row, "calls_without_usage"));
+    if unknown.is_empty() || unknown == "0" { count } else { format!(">={count}") }
 }
 
 pub(super) async fn usage(ctx: &mut Context<'_>, usage: &Usage) -> Result<Exit, CliError> {
@@ -53,5 +59,8 @@ mod tests {
         assert_eq!(usd(&json!({"cost_usd": 0.5, "lower_bound": true})), ">=0.5");
         assert_eq!(usd(&json!({"cost_usd": 0.5, "lower_bound": false})), "0.5");
         assert_eq!(usd(&json!({"cost_usd": null, "lower_bound": true})), "");
+        let row = |without: u64| json!({"prompt_tokens": 7, "calls_without_usage": without});
+        assert_eq!(tokens(&row(1), "prompt_tokens"), ">=7");
+        assert_eq!(tokens(&row(0), "prompt_tokens"), "7");
     }
 }

@@ -112,7 +112,7 @@ pub async fn stop(
 ) -> Result<Json<Value>, ApiError> {
     let id = run_id(&id)?;
     observe(&app, id).await?;
-    let order = app.order(Command::Stop, caller.actor, Lane::Control);
+    let order = app.order(Command::stop(), caller.actor, Lane::Control);
     let observed = app.decide::<Run>(id, order).await?;
     Ok(Json(object(&app, id, &observed).await?))
 }

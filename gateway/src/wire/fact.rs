@@ -290,11 +290,13 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
             "profiles_ready": failed.others,
             "duration_ms": failed.took.0,
             "wait_ms": failed.wait.map(|wait| wait.0),
+            "partial_usage": usage::partial(&failed.partial),
             "attempts": failed.attempts.total,
         }),
         run::Event::ModelUnknown(unknown) => json!({
             "call": unknown.call.0,
             "reserved_usd": usage::dollars(unknown.reserved),
+            "partial_usage": usage::partial(&unknown.partial),
             "attempts": unknown.attempts.total,
         }),
         run::Event::ModelDelayed(delayed) => json!({

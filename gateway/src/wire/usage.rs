@@ -34,6 +34,12 @@ pub fn call(usage: &Usage) -> Value {
     })
 }
 
+/// What was seen of a call that did not come to its end: at least this much. `null` where nothing was.
+#[must_use]
+pub fn partial(usage: &Usage) -> Value {
+    if *usage == Usage::default() { Value::Null } else { call(usage) }
+}
+
 /// A sum.
 #[must_use]
 pub fn total(total: &Total) -> Value {
@@ -65,5 +71,8 @@ mod tests {
         assert_eq!(dollars(Some(MicroUsd(0))), json!(0.0));
         assert_eq!(dollars(Some(MicroUsd(1_234_567))).to_string(), "1.234567");
         assert_eq!(call(&Usage::default())["prompt_tokens"], Value::Null);
+        assert_eq!(partial(&Usage::default()), Value::Null);
+        let seen = Usage { prompt: Some(Tokens(7)), ..Usage::default() };
+        assert_eq!(partial(&seen)["prompt_tokens"], 7);
     }
 }

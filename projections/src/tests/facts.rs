@@ -141,13 +141,15 @@ pub(crate) fn failed(call: u32, charge: Charge) -> Event {
         others: 0,
         took: Millis(3),
         wait: None,
+        partial: Usage::default(),
         attempts: Attempts::default(),
     })
 }
 
 pub(crate) fn unknown(call: u32, reserved: Option<u64>) -> Event {
     let (call, reserved) = (CallNo(call), reserved.map(MicroUsd));
-    Event::ModelUnknown(ModelUnknown { call, reserved, attempts: Attempts::default() })
+    let (partial, attempts) = (Usage::default(), Attempts::default());
+    Event::ModelUnknown(ModelUnknown { call, reserved, partial, attempts })
 }
 
 pub(crate) fn not_sent(call: u32) -> Event {

@@ -256,7 +256,7 @@ impl Journal {
             return self.wake_run(id).await;
         }
         if dice.below(25) == 0 {
-            return self.tell_run(id, &runs::Command::Stop).await;
+            return self.tell_run(id, &runs::Command::stop()).await;
         }
         let open = state.tools.iter().find_map(|one| match (one.call, &one.standing) {
             (Some(call), Standing::Open { attempt }) => Some((call, *attempt)),
@@ -304,6 +304,7 @@ fn outcome(dice: &mut Dice) -> Settled {
             profile: None,
             others: 0,
             took: Millis(3),
+            partial: dice.pick(&[Usage::default(), used(4, 1, None), used(4, 1, Some(2))]),
         });
     }
     let class = ReplayClass::Idempotent;

@@ -8,7 +8,7 @@ use crate::tests::facts::{
 use events::quantity::MicroUsd;
 use events::run::life::{Outcome, Reason};
 use events::run::step::Charge;
-use events::usage::Billing;
+use events::usage::{Billing, Usage};
 
 const METERED: Billing = Billing::Metered;
 
@@ -45,13 +45,16 @@ fn a_call_counts_when_it_is_settled_and_for_whom_it_was_asked() {
         &[(one.clone(), Settled::Answered(usage, Some(MicroUsd(90)), METERED))],
     );
     check(&[failed(0, Charge::Nothing)], &[(one.clone(), Settled::Refused)]);
-    let reserved = Settled::Unknown(Some(MicroUsd(90)), METERED);
+    let reserved = Settled::Unknown(Usage::default(), Some(MicroUsd(90)), METERED);
     check(&[failed(0, Charge::Reserved)], &[(one.clone(), reserved)]);
     check(&[unknown(0, Some(90))], &[(one.clone(), reserved)]);
     let given = [unknown(0, None), asked(1, 1, 1, None), answered(1, usage)];
     check(
         &given,
-        &[(one, Settled::Unknown(None, METERED)), (two, Settled::Answered(usage, None, METERED))],
+        &[
+            (one, Settled::Unknown(Usage::default(), None, METERED)),
+            (two, Settled::Answered(usage, None, METERED)),
+        ],
     );
 }
 

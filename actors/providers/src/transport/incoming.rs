@@ -7,6 +7,7 @@ use crate::class::{
 use crate::decode::{Decoder, Fault, Progress};
 use crate::delta::{Answer, Delta};
 use crate::endpoint::Endpoint;
+use crate::seen::Seen;
 use bytes::Bytes;
 use events::prompt::Request;
 use events::usage::Usage;
@@ -127,13 +128,16 @@ impl<'a> Incoming<'a> {
         mut decoder: Box<dyn Decoder>,
         request: &Request,
         first: Bytes,
-        sink: &mut (dyn FnMut(Delta) + Send),
+        (sink, seen): (&mut (dyn FnMut(Delta) + Send), Option<&Seen>),
     ) -> Result<Answer, Failure> {
         let (mut bytes, mut done) = (first, Progress::More);
         while done == Progress::More {
             done = decoder
                 .feed(&bytes, sink)
                 .map_err(|fault| self.fault(&fault, decoder.usage(), Class::StreamError))?;
+            if let Some(seen) = seen {
+                seen.note(decoder.usage());
+            }
             if done == Progress::Done {
                 break;
             }

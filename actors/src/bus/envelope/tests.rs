@@ -6,10 +6,11 @@ use crate::bus::pieces::{Told, What};
 use events::id::{Place, RunId, SessionId};
 use events::message::{Body as Said, Message as Written, Role};
 use events::prompt::{Catalogue, Params};
-use events::quantity::Instant;
+use events::quantity::{Instant, Tokens};
 use events::record::Boot;
 use events::record::Epoch;
 use events::run::{self, draw, ledger, life, spec, step};
+use events::usage::Usage;
 use events::{budget, credential, key, session};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -120,7 +121,7 @@ fn run_commands() -> Vec<run::Command> {
         Tool { call: ledger::ToolNo(4), attempt: 1, outcome: receipt },
         ClientAnswer { results: vec![said("out")] },
         ClientGone,
-        Stop,
+        Stop { seen: Usage { prompt: Some(Tokens(7)), ..Usage::default() } },
         Due,
         Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Granted },
         Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Refused(short()) },

@@ -10,6 +10,7 @@ use events::model_call::Class;
 use events::quantity::{Instant, Millis};
 use events::run::AskModel;
 use events::run::step::{Charge, Failure, Settled};
+use events::usage::Usage;
 use providers::Endpoint;
 
 /// The longest rest of a cool-down that is waited for in place: a wait that the run was told to make ends a moment
@@ -97,6 +98,7 @@ fn unsent(error: &NoProfile) -> Settled {
         profile: None,
         others: 0,
         took: Millis(0),
+        partial: Usage::default(),
     })
 }
 

@@ -20,7 +20,7 @@ fn samples() -> Vec<Event> {
     all.extend(Run::decide(&state, &answered(0, asks.clone()), NOW).unwrap());
     let state = after(&[open_in_session(), answered(0, asks)]);
     all.extend(Run::decide(&state, &receipt(0, 0), NOW).unwrap());
-    all.extend(Run::decide(&state, &Command::Stop, NOW).unwrap());
+    all.extend(Run::decide(&state, &Command::stop(), NOW).unwrap());
     all.push(Event::ClientAnswered(hold::ClientAnswered {
         results: vec![Message::tool_result("c", "1".into()).body()],
     }));

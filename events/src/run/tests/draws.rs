@@ -125,7 +125,7 @@ fn a_run_that_ended_gives_its_slices_back_with_what_was_used() {
 #[test]
 fn a_question_that_was_open_when_the_run_ended_is_given_back_too() {
     let given = [counted(Plane::Model, &[lab()])];
-    let state = check(&given, &Command::Stop, Ok(&["finished"]));
+    let state = check(&given, &Command::stop(), Ok(&["finished"]));
     let owed: Vec<_> = Run::pending(&state).into_iter().map(|(id, _)| id).collect();
     assert_eq!(owed, [EffectId::Return(lab())]);
     let given = [given.to_vec(), vec![]].concat();
@@ -176,7 +176,7 @@ pub(super) fn world() -> Vec<Command> {
     let mut all = vec![
         counted(Plane::Run, &[lab(), Scope::ALL]),
         counted(Plane::Model, &[Scope::ALL]),
-        Command::Stop,
+        Command::stop(),
         Command::Due,
         Command::Returned { scope: lab() },
         Command::Returned { scope: Scope::ALL },

@@ -11,7 +11,7 @@ fn what_has_ended_is_withheld_once_and_says_what_it_said_in_its_fold() {
     assert_eq!((Run::pending(&state).len(), Run::wake(&state)), (0, Wake::OnCommand));
     let given = [given.to_vec(), vec![Command::Withhold]].concat();
     check(&given, &Command::Withhold, Ok(&[]));
-    check(&given, &Command::Stop, Ok(&[]));
+    check(&given, &Command::stop(), Ok(&[]));
     check(&given, &open(Plane::Model), Ok(&[]));
     check(&[], &Command::Withhold, Err(Refusal::NoSuchRun));
 }

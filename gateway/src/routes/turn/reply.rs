@@ -14,12 +14,12 @@ use crate::wire::usage::dollars;
 use actors::live::Reader;
 use actors::order::Observed;
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use events::id::{RunId, SessionId};
 use events::message::{Message, Role};
 use events::model_call::Class;
-use events::quantity::Instant;
+use events::quantity::{Instant, Millis};
 use events::run::life::{Finished, Outcome, Reason};
 use events::run::spec::{Candidate, Delivery};
 use events::run::step::Stop;
@@ -91,7 +91,7 @@ impl Reply {
     }
 
     fn whole(&self, state: &State) -> Result<Response, ApiError> {
-        let (message, finish) = answer(state).map_err(|error| error.run(self.run))?;
+        let (message, finish) = answer(state).map_err(|error| self.failed(state, error))?;
         let end = Ending { message: &message, finish, usage: &state.usage };
         let body = self.door.whole(&self.head(state), &end);
         let mut response = ([(header::CONTENT_TYPE, "application/json")], body).into_response();
@@ -102,6 +102,18 @@ impl Reply {
             set(response.headers_mut(), "x-piton-cost-usd", &cost.to_string());
         }
         Ok(response)
+    }
+
+    /// The error with its run, and with when a repeat may fare better, where a provider said so.
+    fn failed(&self, state: &State, error: ApiError) -> ApiError {
+        let error = error.run(self.run);
+        let status = error.status();
+        let may_pass = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+        let ready = state.attempts.ready_at.filter(|_| may_pass && error.failed().is_some());
+        match ready.map(|at| at.since(self.app.clock().now())) {
+            Some(wait @ Millis(1..)) => error.ready_in(wait),
+            Some(Millis(0)) | None => error,
+        }
     }
 
     fn provenance(&self, headers: &mut HeaderMap, state: &State) {
@@ -128,7 +140,7 @@ impl Reply {
                 break found;
             }
             if is_answered(&newest.state) {
-                answer(&newest.state).map_err(|error| error.run(self.run))?;
+                answer(&newest.state).map_err(|error| self.failed(&newest.state, error))?;
                 break vec![];
             }
             newest = wait.change(&mut self.reader, newest).await?;
