@@ -2,7 +2,7 @@
 
 use crate::Node;
 use crate::nats::{Nats, Sync};
-use crate::process::{PATIENCE, answer, json as body};
+use crate::process::{answer, json as body, patience};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ impl Cluster {
 
     /// Waits until every node sees all the others, and serves what belongs to it.
     pub async fn settled(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         for node in &self.nodes {
             loop {
                 let (_, list) = node.get("/v1/nodes").await;
@@ -100,7 +100,7 @@ impl Cluster {
 pub async fn chat(node: &Node, session: &str, messages: &Value) -> (u16, Value) {
     let request =
         node.ask(Method::POST, "/v1/chat/completions").header("x-piton-session-id", session);
-    let request = request.timeout(PATIENCE);
+    let request = request.timeout(patience());
     answer(body(request, &json!({"model": "demo", "messages": messages}))).await
 }
 

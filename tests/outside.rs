@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tests::fleet::{Cluster, chat, said};
-use tests::process::{ADMIN_KEY, PATIENCE, wait_for};
+use tests::process::{ADMIN_KEY, patience, wait_for};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
@@ -29,7 +29,7 @@ struct Heard(BTreeMap<String, Vec<Value>>);
 
 impl Heard {
     async fn next(&mut self, from: &mut Subscriber) {
-        let message = timeout(PATIENCE, from.next()).await.expect("an event in time").unwrap();
+        let message = timeout(patience(), from.next()).await.expect("an event in time").unwrap();
         let text = String::from_utf8(message.payload.to_vec()).unwrap();
         assert!(!text.contains(PLANTED), "a text is told: {text}");
         let event: Value = serde_json::from_str(&text).unwrap();
@@ -102,7 +102,7 @@ async fn mark(client: &Client, shard: &str) -> Option<u64> {
 async fn told_again(run: &str, told: &mut Subscriber, other: &str) -> Vec<u64> {
     let mut versions = vec![];
     loop {
-        let message = timeout(PATIENCE, told.next()).await.expect("an event in time").unwrap();
+        let message = timeout(patience(), told.next()).await.expect("an event in time").unwrap();
         let event: Value = serde_json::from_slice(&message.payload).unwrap();
         if event["id"] == run {
             versions.push(event["version"].as_u64().unwrap());
@@ -181,7 +181,7 @@ impl Example {
         let mut child = command.kill_on_drop(true).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut all = vec![];
-        while let Some(line) = timeout(PATIENCE, said.next_line()).await.unwrap().unwrap() {
+        while let Some(line) = timeout(patience(), said.next_line()).await.unwrap().unwrap() {
             if line == "listening" {
                 let lines = BufReader::new(child.stdout.take().unwrap()).lines();
                 return Self { child, lines };
@@ -192,7 +192,7 @@ impl Example {
     }
 
     async fn next(&mut self) -> Value {
-        let line = timeout(PATIENCE, self.lines.next_line()).await.expect("a line in time");
+        let line = timeout(patience(), self.lines.next_line()).await.expect("a line in time");
         serde_json::from_str(&line.unwrap().expect("it goes on")).unwrap()
     }
 }

@@ -11,7 +11,19 @@ use std::time::{Duration, Instant};
 /// The administrator's key of every node of the stories.
 pub const ADMIN_KEY: &str = "test-admin-key-0123456789";
 /// How long a story waits for a state before it fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: u64 = 30;
+
+/// How long a story waits for what it waits for; `PITON_TEST_PATIENCE_SECONDS` overrides it, for a lane of hours on a
+/// machine that does other work too.
+///
+/// # Panics
+///
+/// When the variable is no number.
+#[must_use]
+pub fn patience() -> Duration {
+    let said = std::env::var("PITON_TEST_PATIENCE_SECONDS");
+    Duration::from_secs(said.map_or(PATIENCE, |seconds| seconds.parse().expect("seconds")))
+}
 /// Between two looks at a state.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -124,7 +136,7 @@ impl Node {
 
     /// Waits until it has died by itself.
     pub async fn died(&mut self) -> ExitStatus {
-        tokio::time::timeout(PATIENCE, gone(&mut self.child))
+        tokio::time::timeout(patience(), gone(&mut self.child))
             .await
             .unwrap_or_else(|_| panic!("it still runs: {}", self.log()))
     }
@@ -239,12 +251,12 @@ async fn gone(child: &mut Child) -> ExitStatus {
 
 /// Looks until a state shows, or fails.
 pub async fn wait_for<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} and never: {what}");
+        assert!(Instant::now() < deadline, "waited {:?} and never: {what}", patience());
         tokio::time::sleep(LOOK).await;
     }
 }

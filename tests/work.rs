@@ -2,7 +2,7 @@
 //! acknowledged is kept outside of everything that is killed, for the books.
 
 use crate::fleet::Cluster;
-use crate::process::{ADMIN_KEY, PATIENCE, client, json as body};
+use crate::process::{ADMIN_KEY, client, json as body, patience};
 use events::id::{Generation, Partition, Place, SessionId};
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -76,14 +76,14 @@ pub async fn work(
                     *done.refused.entry(why).or_default() += 1;
                 }
             }
-            assert!(since.elapsed() < 3 * PATIENCE, "{text}: {vain:?}");
+            assert!(since.elapsed() < 3 * patience(), "{text}: {vain:?}");
             tokio::time::sleep(pace).await;
         };
         let took = since.elapsed();
         done.turns.push(Turn { text, run: run.clone(), session, took, tries: vain });
         while !ended(&asks, &gateways, tries, &run).await {
             tries += 1;
-            assert!(since.elapsed() < 5 * PATIENCE, "{run} does not end");
+            assert!(since.elapsed() < 5 * patience(), "{run} does not end");
             tokio::time::sleep(pace).await;
         }
     }
