@@ -11,6 +11,7 @@ mod journal;
 pub mod keys;
 mod note;
 mod outside;
+mod patience;
 pub mod prices;
 mod providers;
 mod read_models;
@@ -54,6 +55,7 @@ use events::id::Partition;
 use events::quantity::Millis;
 use events::record::Position;
 use journal::{Clustered, Journal};
+use patience::until_it_reads;
 use prices::PricesError;
 use std::io;
 use std::net::SocketAddr;
@@ -259,7 +261,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let entropy = Entropy::System;
     let Journal { store, boot, cluster: clustered } =
         Box::pin(journal::open(&config, &entropy, faults)).await?;
-    reader::check(&store).await?;
+    until_it_reads(async || reader::check(&store).await).await?;
     let mut draw = || {
         let mut bytes = [0; 32];
         let (low, high) = bytes.split_at_mut(16);

@@ -95,8 +95,8 @@ pub enum StoreError {
         /// What is kept.
         max: usize,
     },
-    /// The write did not land; it may be tried again.
-    #[error("the store could not write")]
+    /// There is no answer now; it may be tried again.
+    #[error("the store does not answer")]
     Outage(#[from] crate::Outage),
     /// `SQLite` could not read; it may be tried again.
     #[error("sqlite could not read the journal")]

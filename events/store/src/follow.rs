@@ -23,8 +23,11 @@ pub enum FollowError {
         /// What came next.
         found: u64,
     },
-    /// The cursor names a commit that the log does not have: the journal was rolled back. Rebuild from the start.
-    #[error("the cursor stands at {cursor}, but the log ends at {newest}: it was rolled back")]
+    /// The cursor names a commit that the log does not have: the server that answers is behind, or the journal was rolled
+    /// back. Ask again; if it stays so, rebuild from the start.
+    #[error(
+        "the cursor stands at {cursor}, but the log ends at {newest}: the server that answers is behind, or the journal was rolled back"
+    )]
     Ahead {
         /// Where the follower stands.
         cursor: u64,

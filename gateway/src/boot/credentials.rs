@@ -1,6 +1,7 @@
 //! The credentials of a node: its vault, what all nodes know of the profiles, and the way of what it sees to their owners.
 
 use super::journal::Clustered;
+use super::patience::until_it_reads;
 use super::providers::Found;
 use super::{BootError, Stop};
 use crate::app::App;
@@ -52,7 +53,7 @@ pub(super) async fn open(
     found: &Found,
     clustered: Option<&Clustered>,
 ) -> Result<Opened, BootError> {
-    Ok(opened(config, store, found, clustered).await?)
+    Ok(until_it_reads(async || opened(config, store, found, clustered).await).await?)
 }
 
 async fn opened(

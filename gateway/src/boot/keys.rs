@@ -1,6 +1,7 @@
 //! The issued keys, read from their streams before the first request, so that a key works from the first moment and a
 //! revoked one never.
 
+use super::patience::until_it_reads;
 use crate::app::App;
 use crate::auth::Verifier;
 use events::aggregate::Aggregate;
@@ -38,6 +39,14 @@ pub enum KeysError {
 ///
 /// When the journal or the read model can not be read.
 pub async fn load(
+    store: &Store,
+    views: &Handle,
+    verifier: &Verifier,
+) -> Result<Vec<Position>, KeysError> {
+    until_it_reads(async || loaded(store, views, verifier).await).await
+}
+
+async fn loaded(
     store: &Store,
     views: &Handle,
     verifier: &Verifier,
