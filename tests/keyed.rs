@@ -52,6 +52,16 @@ impl Upstream {
         self.told.lock().unwrap().keys.last().cloned().unwrap_or_default()
     }
 
+    /// From now on a key is answered like any other again.
+    pub fn heal(&self, key: &str) {
+        self.told.lock().unwrap().answers.remove(key);
+    }
+
+    /// The keys that were used, in order.
+    pub fn all_keys(&self) -> Vec<String> {
+        self.told.lock().unwrap().keys.clone()
+    }
+
     /// The keys that were used, each once.
     pub fn keys(&self) -> Vec<String> {
         let mut keys = self.told.lock().unwrap().keys.clone();

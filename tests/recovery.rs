@@ -10,6 +10,11 @@ use tests::process::{json as body, wait_for};
 use tests::sse::{Event, Events};
 use tests::upstream::{Upstream, response};
 
+mod cooled;
+mod first_token;
+mod policy;
+mod preserved;
+
 const CHAT: &str = "/v1/chat/completions";
 const LIMITED: &str =
     r#"{"error":{"message":"Rate limit reached","type":"tokens","code":"rate_limit_exceeded"}}"#;
@@ -318,80 +323,6 @@ async fn a_stream_that_is_cut_after_its_first_delta_says_so_and_nobody_else_is_a
     assert!(all.contains("Hel") && all.contains("stream_truncated"), "{all}");
     assert!(!all.contains("\"finish_reason\":\"stop\""), "{all}");
     assert_eq!((primary.asked().len(), backup.asked().len()), (1, 0));
-}
-
-/// Each class as a provider says it: status, body, and whether another model of the same family is asked.
-fn failures() -> Vec<(&'static str, &'static str, &'static str, bool)> {
-    let plain = r#"{"error":{"message":"no"}}"#;
-    vec![
-        (
-            "auth_expired",
-            "401 x",
-            r#"{"detail":"Provided authentication token is expired."}"#,
-            true,
-        ),
-        ("auth_invalid", "401 x", plain, true),
-        ("billing", "402 x", plain, true),
-        ("rate_limited", "429 x", LIMITED, true),
-        (
-            "quota_exhausted",
-            "429 x",
-            r#"{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}"#,
-            true,
-        ),
-        ("overloaded", "503 x", plain, true),
-        ("server_error", "500 x", plain, true),
-        ("timeout", "504 x", plain, true),
-        (
-            "context_overflow",
-            "400 x",
-            r#"{"error":{"message":"m","code":"context_length_exceeded"}}"#,
-            true,
-        ),
-        ("payload_too_large", "413 x", plain, true),
-        ("model_not_found", "404 x", r#"{"error":{"message":"m","code":"model_not_found"}}"#, true),
-        ("tools_too_many", "400 x", r#"{"error":"Too many tools: at most 64"}"#, true),
-        (
-            "invalid_request",
-            "400 x",
-            r#"{"error":{"message":"temperature must be below 2"}}"#,
-            false,
-        ),
-        (
-            "content_policy",
-            "400 x",
-            r#"{"error":{"message":"filtered","code":"content_filter"}}"#,
-            false,
-        ),
-    ]
-}
-
-#[tokio::test]
-async fn whatever_a_provider_says_the_next_turn_holds_all_earlier_ones() {
-    let all = failures();
-    let script = all.iter().map(|(_, status, told, _)| response(status, "application/json", told));
-    let primary = Upstream::start(script.collect()).await;
-    let answers = (0..all.len()).map(|nth| says(&format!("answer {nth}")));
-    let backup = Upstream::start(answers.collect()).await;
-    let (_folder, node) = pair(&primary, &backup, "0").await;
-    let mut talk = Talk::new("kept", "vllm:m");
-    for (nth, (class, _, _, falls)) in all.iter().enumerate() {
-        let question = json!({"role": "user", "content": format!("question {nth}")});
-        let before = talk.messages.len();
-        let (status, run, told) = talk.say(&node, &format!("question {nth}")).await;
-        assert_eq!(status == 200, *falls, "{class}: {told}");
-        assert_eq!(attempts(&node, &run).await[0]["class"], *class);
-        // What went out is everything that was said, in order, and the question.
-        let asked = primary.asked();
-        let sent = asked[nth].json()["messages"].clone();
-        let texts =
-            |all: &[Value]| all.iter().map(|one| one["content"].clone()).collect::<Vec<_>>();
-        let said = [&talk.messages[..before], &[question]].concat();
-        assert_eq!(texts(sent.as_array().unwrap()), texts(&said), "{class}");
-        if *falls {
-            assert_eq!(backup.asked().last().unwrap().json()["messages"], sent, "{class}");
-        }
-    }
 }
 
 #[tokio::test]

@@ -173,11 +173,15 @@ fn class_of(status: Option<u16>, envelope: &Envelope) -> Class {
     if status == Some(429) {
         return words::limited(envelope);
     }
+    // Codes that say no more than that the key is wrong stand beside words that say that it was right.
+    if status == Some(401) && words::expired(envelope) {
+        return Class::AuthExpired;
+    }
     if let Some(class) = words::coded(envelope) {
         return class;
     }
     match status.unwrap_or_default() {
-        401 => words::unauthorised(envelope),
+        401 => Class::AuthInvalid,
         402 => Class::Billing,
         403 => words::forbidden(envelope),
         404 => words::missing(envelope),
@@ -196,5 +200,7 @@ fn class_of(status: Option<u16>, envelope: &Envelope) -> Class {
     }
 }
 
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod tests;

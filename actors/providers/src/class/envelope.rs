@@ -63,7 +63,10 @@ impl Envelope {
             kind: field("type").to_lowercase(),
             param: field("param"),
             message,
-            upstream: metadata.and_then(|metadata| metadata.get("provider_name")).map(word),
+            upstream: metadata
+                .and_then(|metadata| metadata.get("provider_name"))
+                .map(word)
+                .filter(|name| !name.is_empty()),
             error: inner.clone(),
         }
     }

@@ -90,7 +90,7 @@ const OVERFLOW: [&str; 10] = [
     "too many tokens",
     "exceeds the maximum number of tokens",
 ];
-const NO_MODEL: [&str; 12] = [
+const NO_MODEL: [&str; 13] = [
     "does not exist",
     "not exist",
     "not found",
@@ -104,6 +104,8 @@ const NO_MODEL: [&str; 12] = [
     // Only by way of a profile: under this name nobody serves it.
     "with on-demand throughput",
     "is not supported for generatecontent",
+    // By a subscription, which serves other ones.
+    "is not supported when using",
 ];
 const BAD_KEY: [&str; 7] =
     ["incorrect", "invalid", "not valid", "missing", "no api key", "not provided", "unauthorized"];
@@ -123,15 +125,23 @@ const REPLAY: [&str; 7] = [
     "thought signature",
     "thought_signature",
 ];
-const QUOTA: [&str; 4] =
-    ["exceeded your current quota", "quota exceeded", "usage limit", "quota has been"];
-const MONEY: [&str; 6] = [
+const QUOTA: [&str; 5] = [
+    "exceeded your current quota",
+    "quota exceeded",
+    "usage limit",
+    "quota has been",
+    "free-models-per-day",
+];
+const MONEY: [&str; 9] = [
     "credit balance",
     "insufficient balance",
     "insufficient credit",
     "insufficient funds",
     "billing",
     "payment required",
+    "have any credits",
+    "all available credits",
+    "spending limit",
 ];
 
 fn any(text: &str, words: &[&str]) -> bool {
@@ -190,14 +200,10 @@ pub(super) fn limited(envelope: &Envelope) -> Class {
     }
 }
 
-/// 401.
-pub(super) fn unauthorised(envelope: &Envelope) -> Class {
+/// Whether a 401 speaks of a token that was good for a while.
+pub(super) fn expired(envelope: &Envelope) -> bool {
     let text = lower(envelope);
-    if text.contains("token") && text.contains("expired") {
-        Class::AuthExpired
-    } else {
-        Class::AuthInvalid
-    }
+    text.contains("token") && text.contains("expired")
 }
 
 /// 403: a key, a model, a content or money; what speaks of none of them is a request that this provider refuses.
