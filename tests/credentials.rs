@@ -50,7 +50,7 @@ async fn turn(node: &Node, session: &str) -> (u16, Value) {
 }
 
 /// Nothing below a folder holds a text, but for one file.
-fn nowhere_but(folder: &Path, text: &str, but: &str) {
+pub fn nowhere_but(folder: &Path, text: &str, but: &str) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -192,16 +192,16 @@ async fn a_name_that_is_refused_keeps_no_other_from_being_adopted() {
 }
 
 /// Two nodes with a vault, over one server and one provider.
-struct Two {
+pub struct Two {
     upstream: Upstream,
     _nats: Nats,
     _folders: [TempDir; 2],
-    nodes: [Node; 2],
+    pub nodes: [Node; 2],
     keys: [std::path::PathBuf; 2],
 }
 
 impl Two {
-    async fn new(lines: &str) -> Self {
+    pub async fn new(lines: &str, more: &[(&str, &str)]) -> Self {
         let (upstream, nats) = (Upstream::start().await, Nats::one(Sync::Always).await);
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let keys = [0, 1].map(|nth: usize| {
@@ -228,7 +228,7 @@ impl Two {
                 ("PITON_LIMITS_DRAIN_SECONDS", "5"),
                 ("PITON_OPENAI_BASE_URL", url.as_str()),
             ];
-            Node::start(folders[nth].path(), &words, &told).await
+            Node::start(folders[nth].path(), &words, &[&told[..], more].concat()).await
         };
         let nodes = [start(0).await, start(1).await];
         for node in &nodes {
@@ -245,7 +245,7 @@ impl Two {
 #[tokio::test]
 async fn a_profile_that_cools_on_one_node_is_left_alone_on_all_within_a_second() {
     let old = store::vault::keys::draw("old").unwrap();
-    let two = Two::new(&old).await;
+    let two = Two::new(&old, &[]).await;
     let [first, second] = &two.nodes;
     add(first, "one", "sk-planted-one").await;
     until(second, "one", "healthy").await;

@@ -4,23 +4,29 @@
 //! the same on every node; those that cool are skipped in the order of the hash. What is seen goes to the owner of the
 //! provider's stream as a command, and comes back to every node by the log.
 
+mod login;
+mod secret;
+
+pub use secret::{Held, NotFollowed, NotHeld, Renewable, SecretError, stored};
+
+use crate::clock::Clock;
 use crate::follower::{Follower, Stale};
 use events::credential::{
-    Command, Credential, ENVIRONMENT, Forbidden, Kind, Probing, Profile, ProviderId, Reason, Saw,
-    Seen, Standing, State,
+    Command, Credential, Death, ENVIRONMENT, Forbidden, Health, Kind, Probing, Profile, ProviderId,
+    Reason, Saw, Seen, Standing, State,
 };
 use events::id::digest;
 use events::model_call::Class;
 use events::quantity::{Instant, Millis};
 use events::record::Actor;
 use providers::Secret;
-use serde::{Deserialize, Serialize};
+use secret::Found;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 use std::time::Duration;
-use store::vault::{Name, NotAName, Plain, Vault, VaultError};
+use store::vault::Vault;
 use tokio::sync::{mpsc, oneshot};
 
 /// Commands to owners that wait (1024). Of what is seen beyond that nothing is told: the next failure says it again.
@@ -56,20 +62,6 @@ pub struct Errand {
     pub agreed: Option<oneshot::Sender<bool>>,
 }
 
-/// What a credential's value in the vault holds.
-#[derive(Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-enum Stored {
-    ApiKey { key: String },
-}
-
-/// The value to keep for an API key.
-#[must_use]
-pub fn stored(key: &str) -> Plain {
-    let value = Stored::ApiKey { key: key.to_owned() };
-    Plain::new(serde_json::to_vec(&value).unwrap_or_default())
-}
-
 /// A profile that a call uses on the wire.
 #[derive(Debug, Clone)]
 pub struct Used {
@@ -81,6 +73,10 @@ pub struct Used {
     pub revision: u64,
     /// The secret.
     pub key: Secret,
+    /// The account that a login's call names.
+    pub account: Option<String>,
+    /// Whether the secret is a token that can be had anew.
+    pub renewable: Renewable,
     /// Other profiles of the provider that are ready for the same model.
     pub others: u32,
 }
@@ -113,6 +109,18 @@ pub enum NoProfile {
         /// How long.
         left: Millis,
     },
+    /// Nobody is left but whom somebody must log in again.
+    #[error(
+        "{profile} of {provider} needs a login ({why}): `piton auth login {provider} {profile}`"
+    )]
+    NeedsLogin {
+        /// Whose.
+        provider: String,
+        /// Which.
+        profile: String,
+        /// Why.
+        why: &'static str,
+    },
     /// All are dead.
     #[error("every profile of {0} is dead: `piton auth ls` says why; rotate or revive one")]
     Dead(String),
@@ -137,13 +145,15 @@ pub struct Parts {
     pub environment: BTreeMap<ProviderId, Secret>,
     /// What a 403 means.
     pub forbidden: Forbidden,
+    /// What time it is, for whoever waits for a token.
+    pub clock: Clock,
 }
 
 /// The credentials of this node.
 pub struct Credentials {
     parts: Parts,
-    /// By provider and profile: revision and secret. Held over no await.
-    read: RwLock<BTreeMap<(ProviderId, String), (u64, Secret)>>,
+    /// By provider and profile: the vault's revision, and what was read at it. Held over no await.
+    read: RwLock<BTreeMap<(ProviderId, String), (u64, Found)>>,
     errands: mpsc::Sender<Errand>,
 }
 
@@ -236,19 +246,20 @@ impl Credentials {
         let free = ranked.iter().filter(|one| !tried.iter().any(|name| name == one.name));
         let may = |standing| matches!(standing, Standing::Ready | Standing::HalfOpen);
         let candidates: Vec<&Ranked<'_>> = free.filter(|one| may(one.standing)).collect();
-        let mut unread = false;
+        let (mut unread, mut stale) = (false, false);
         for (nth, one) in candidates.iter().enumerate() {
             if one.standing == Standing::HalfOpen && !self.leave(provider, one.name, model).await {
                 continue;
             }
             let later = candidates.iter().skip(nth + 1);
             let others = later.filter(|other| other.standing == Standing::Ready).count();
-            match self.secret(provider, one.name, one.profile).await {
-                Ok((revision, key)) => {
+            match self.fresh(provider, one.name, one.profile, now).await {
+                Ok(found) => {
                     let (profile, others) =
                         (one.name.to_owned(), u32::try_from(others).unwrap_or(u32::MAX));
-                    return Ok(Some(Used { provider, profile, revision, key, others }));
+                    return Ok(Some(found.used(provider, profile, others)));
                 }
+                Err(SecretError::Stale) => stale = true,
                 Err(error) => {
                     unread = true;
                     let error: &dyn std::error::Error = &error;
@@ -256,11 +267,15 @@ impl Credentials {
                 }
             }
         }
+        // A refresh that was waited for has changed how they stand.
+        let profiles = if stale { self.profiles(provider) } else { profiles.clone() };
+        let ranked = self::ranked(&profiles, (provider, model), pin, now);
         let rest = || {
+            let lost = needs_login(provider, &profiles);
             let provider = provider.to_string();
             match (unread, ranked.is_empty()) {
                 (true, _) => NoProfile::NoSecret(provider),
-                (false, true) => NoProfile::Dead(provider),
+                (false, true) => lost.unwrap_or(NoProfile::Dead(provider)),
                 (false, false) => NoProfile::Tried(provider),
             }
         };
@@ -275,7 +290,7 @@ impl Credentials {
     pub async fn key(&self, provider: ProviderId, name: &str) -> Result<Secret, SecretError> {
         let profiles = self.profiles(provider);
         let profile = profiles.get(name).ok_or(SecretError::Absent)?;
-        Ok(self.secret(provider, name, profile).await?.1)
+        Ok(self.secret(provider, name, profile).await?.key)
     }
 
     /// Asks the owner whether a profile may be tried whose cool-down is over.
@@ -287,36 +302,6 @@ impl Credentials {
             return false;
         }
         matches!(tokio::time::timeout(LEAVE_MAX, answer).await, Ok(Ok(true)))
-    }
-
-    async fn secret(
-        &self,
-        provider: ProviderId,
-        name: &str,
-        profile: &Profile,
-    ) -> Result<(u64, Secret), SecretError> {
-        let absent = SecretError::Absent;
-        if profile.kind == Kind::Environment {
-            let key = self.parts.environment.get(&provider).ok_or(absent)?;
-            return Ok((profile.revision, key.clone()));
-        }
-        let place = (provider, name.to_owned());
-        let known = self.read.read().unwrap_or_else(PoisonError::into_inner).get(&place).cloned();
-        if let Some(known) = known.filter(|(revision, _)| *revision >= profile.revision) {
-            return Ok(known);
-        }
-        let vault = self.parts.vault.as_ref().ok_or(absent)?;
-        let kept = vault.get(&Name::of_credential(provider.as_str(), name)?).await?;
-        let kept = kept.ok_or(SecretError::Absent)?;
-        if kept.revision.0 < profile.revision {
-            return Err(SecretError::Old { found: kept.revision.0, wanted: profile.revision });
-        }
-        let stored = serde_json::from_slice(kept.value.expose());
-        let Stored::ApiKey { key } = stored.map_err(|_| SecretError::Form)?;
-        let found = (kept.revision.0, Secret::new(key));
-        let mut read = self.read.write().unwrap_or_else(PoisonError::into_inner);
-        read.insert(place, found.clone());
-        Ok(found)
     }
 
     /// Tells the owner what was seen, where that may change something.
@@ -358,33 +343,6 @@ pub struct Failed<'a> {
     pub message: &'a str,
 }
 
-/// A profile's secret can not be had here. Each says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum SecretError {
-    /// There is none.
-    #[error("the vault has no value for it: rotate it")]
-    Absent,
-    /// Another one is meant.
-    #[error(
-        "the vault's value is older ({found}) than the one that was put there ({wanted}): rotate it"
-    )]
-    Old {
-        /// The revision that is there.
-        found: u64,
-        /// The one that is meant.
-        wanted: u64,
-    },
-    /// It does not read.
-    #[error("the vault's value is no credential of this build")]
-    Form,
-    /// Its name is none.
-    #[error(transparent)]
-    Name(#[from] NotAName),
-    /// The vault does not answer.
-    #[error(transparent)]
-    Vault(#[from] VaultError),
-}
-
 fn reason(message: &str) -> Reason {
     let lower = message.to_lowercase();
     if NAMED.iter().any(|word| lower.contains(word)) { Reason::Named } else { Reason::Unnamed }
@@ -392,7 +350,7 @@ fn reason(message: &str) -> Reason {
 
 fn is_usable(profile: &Profile, own: Option<u64>, secrets: Secrets) -> bool {
     match profile.kind {
-        Kind::ApiKey => secrets == Secrets::Vault,
+        Kind::ApiKey | Kind::Login | Kind::Followed => secrets == Secrets::Vault,
         Kind::Environment => own == Some(profile.revision),
     }
 }
@@ -407,7 +365,7 @@ fn usable(state: &State, own: Option<u64>, secrets: Secrets) -> BTreeMap<String,
         .map(|(name, profile)| (name.clone(), profile.clone()))
         .collect();
     if let Some(mark) = own {
-        let fresh = || Profile::new(Kind::Environment, Actor::Node, mark);
+        let fresh = || Profile::new(Kind::Environment, Actor::Node, mark, None);
         profiles.entry(ENVIRONMENT.to_owned()).or_insert_with(fresh);
     }
     profiles
@@ -433,6 +391,17 @@ fn ranked<'a>(
         .collect();
     ranked.sort_by_key(|one| Reverse(one.0));
     ranked.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Whom somebody must log in again, if there is one.
+fn needs_login(provider: ProviderId, profiles: &BTreeMap<String, Profile>) -> Option<NoProfile> {
+    profiles.iter().find_map(|(name, profile)| match profile.health {
+        Health::Dead { reason: Death::NeedsLogin(why), .. } => {
+            let (provider, profile) = (provider.to_string(), name.clone());
+            Some(NoProfile::NeedsLogin { provider, profile, why: why.name() })
+        }
+        Health::Dead { .. } | Health::Alive => None,
+    })
 }
 
 /// Which one is ready first; none when there is none that cools.

@@ -26,6 +26,9 @@ pub enum Kind {
     Probe,
     /// Gives a place back that was kept for a call which did not come. A panic would keep it for ever.
     Room,
+    /// Refreshes the token of a login. It outlives its host, for the token that it was given must be kept: whoever asks
+    /// next finds it in the vault.
+    Refresh,
     /// Serves one caller. Cancel at any await is harmless: only the log holds what counts.
     Serve,
     /// Follows the log from a cursor of its own. Whoever started it starts it again from that cursor.
@@ -45,6 +48,7 @@ impl Kind {
             Self::Lease => "lease",
             Self::Probe => "probe",
             Self::Room => "room",
+            Self::Refresh => "refresh",
             Self::Serve => "serve",
             Self::Follow => "follow",
         }

@@ -4,14 +4,19 @@
 //! What is seen on the wire comes in as a command. A failure counts against the profile and the secret that were used
 //! there and no other; a cool-down is the latest of those seen, is not lengthened by a try that was not made, ends with
 //! one probe and is cleared by a success that began after it. A profile is dead only by a 401 that says why, by three in
-//! a row, or by hand.
+//! a row, or by hand, or when the token of its login can not be refreshed any more.
 
 mod profile;
 mod provider;
+mod refresh;
 mod saw;
 
 pub use profile::{Cooling, Death, Health, Kind, Profile, Scope, Standing};
 pub use provider::{NotAProvider, ProviderId};
+pub use refresh::{
+    Fault, LOST_MAX, LoginLost, Outcome, Owed, Refresh, RefreshFailed, RefreshId, RefreshLost,
+    Refreshed, Refreshing, Stale, Told,
+};
 pub use saw::{Forbidden, Reason, Saw, Seen};
 
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
@@ -54,6 +59,14 @@ crate::events! {
         Died(Died) = 407 / 1 "died";
         /// It is used again.
         Revived(Revived) = 408 / 1 "revived";
+        /// Its refresh token is about to be sent.
+        Refreshing(Refreshing) = 409 / 1 "refreshing";
+        /// Its token is a new one.
+        Refreshed(Refreshed) = 410 / 1 "refreshed";
+        /// Its token could not be refreshed.
+        RefreshFailed(RefreshFailed) = 411 / 1 "refresh_failed";
+        /// Nobody knows whether its token was refreshed.
+        RefreshLost(RefreshLost) = 412 / 1 "refresh_lost";
     }
 }
 
@@ -66,8 +79,10 @@ pub struct Added {
     pub kind: Kind,
     /// Who added it.
     pub by: Actor,
-    /// Which secret: the vault's revision, or a mark of the environment's.
+    /// Which secret: the vault's revision, or a mark of the environment's or of a followed file's.
     pub revision: u64,
+    /// When it ends, where that is known.
+    pub expires: Option<Instant>,
 }
 
 /// Its secret is another one; what was known of the old one does not count.
@@ -77,6 +92,8 @@ pub struct Rotated {
     pub profile: String,
     /// Which secret.
     pub revision: u64,
+    /// When it ends, where that is known.
+    pub expires: Option<Instant>,
 }
 
 /// It is gone.
@@ -167,6 +184,10 @@ pub enum Command {
     Probe(Probing),
     /// This was seen on the wire.
     Saw(Saw),
+    /// Its token is to be refreshed.
+    Refresh(Stale),
+    /// This came of a refresh.
+    Told(Told),
 }
 
 /// May a cool-down be tried?
@@ -205,13 +226,10 @@ pub struct State {
     pub profiles: BTreeMap<String, Profile>,
 }
 
-/// Marker: the rules of a provider's credentials. They owe the world nothing: a cool-down ends by being looked at.
+/// Marker: the rules of a provider's credentials. They owe the world refreshes and nothing else: a cool-down ends by
+/// being looked at.
 #[derive(Debug)]
 pub struct Credential;
-
-/// Credentials have no effects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Never {}
 
 fn is_name(name: &str) -> bool {
     let allowed = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
@@ -238,11 +256,11 @@ impl Aggregate for Credential {
     type Command = Command;
     type Event = Event;
     type Refusal = Refusal;
-    type Effect = Never;
-    type EffectId = Never;
+    type Effect = Owed;
+    type EffectId = RefreshId;
 
     const KIND: StreamKind = StreamKind::Credential;
-    const FOLD: u32 = 1;
+    const FOLD: u32 = 2;
 
     fn stream(id: &ProviderId) -> StreamKey {
         StreamKey::named(StreamKind::Credential, id.as_str())
@@ -286,6 +304,8 @@ impl Aggregate for Credential {
                 Standing::Cooling { .. } | Standing::Dead(_) => Err(Refusal::NotNow),
             },
             Command::Saw(saw) => Ok(saw::decide(state, saw, now)),
+            Command::Refresh(stale) => refresh::ask(state, stale, now),
+            Command::Told(told) => Ok(refresh::told(state, told, now)),
         }
     }
 
@@ -297,24 +317,25 @@ impl Aggregate for Credential {
         Err(IllegalEvent { event: event.name().to_owned(), before })
     }
 
-    fn awake(_state: &State) -> Vec<Event> {
-        vec![]
+    fn awake(state: &State) -> Vec<Event> {
+        refresh::awake(state)
     }
 
-    fn pending(_state: &State) -> Vec<(Never, Never)> {
-        vec![]
+    fn pending(state: &State) -> Vec<(RefreshId, Owed)> {
+        refresh::pending(state)
     }
 
-    fn wake(_state: &State) -> Wake {
-        Wake::OnCommand
+    fn wake(state: &State) -> Wake {
+        if refresh::pending(state).is_empty() { Wake::OnCommand } else { Wake::Now }
     }
 
     fn due() -> Option<Command> {
         None
     }
 
-    fn lost(effect: &Never) -> Command {
-        match *effect {}
+    fn lost(effect: &RefreshId) -> Command {
+        let RefreshId { profile, attempt } = effect.clone();
+        Command::Told(Told { profile, attempt, outcome: Outcome::Lost })
     }
 
     fn encode(event: &Event) -> Result<Entry, CodecError> {
@@ -331,12 +352,12 @@ fn evolved(state: &mut State, event: &Event) -> Option<()> {
     let profiles = &mut state.profiles;
     match event {
         Event::Added(added) => {
-            let profile = Profile::new(added.kind, added.by, added.revision);
+            let profile = Profile::new(added.kind, added.by, added.revision, added.expires);
             profiles.insert(added.profile.clone(), profile).is_none().then_some(())
         }
         Event::Rotated(rotated) => {
             let profile = profiles.get_mut(&rotated.profile)?;
-            *profile = Profile::new(profile.kind, profile.by, rotated.revision);
+            *profile = profile.anew(rotated.revision, rotated.expires);
             Some(())
         }
         Event::Removed(removed) => profiles.remove(&removed.profile).map(drop),
@@ -360,12 +381,32 @@ fn evolved(state: &mut State, event: &Event) -> Option<()> {
         Event::Died(died) => {
             let profile = profiles.get_mut(&died.profile)?;
             profile.health = Health::Dead { reason: died.reason, at: died.at };
+            // A refresh that is under way goes on whatever else is said of the profile: its token is used once only.
+            if matches!(died.reason, Death::NeedsLogin(_)) {
+                profile.refresh = Refresh::Idle;
+            }
             Some(())
         }
         Event::Revived(revived) => {
             let profile = profiles.get_mut(&revived.profile)?;
-            *profile = Profile::new(profile.kind, profile.by, profile.revision);
+            let refresh = profile.refresh.while_running();
+            *profile = Profile { refresh, ..profile.anew(profile.revision, profile.expires) };
             Some(())
+        }
+        Event::Refreshing(begun) => refresh::begun(profiles.get_mut(&begun.profile)?, begun),
+        Event::Refreshed(refreshed) => {
+            let profile = profiles.get_mut(&refreshed.profile)?;
+            profile.renew(refreshed);
+            refresh::ended(profile, Refresh::Idle, 0)
+        }
+        Event::RefreshFailed(failed) => {
+            let stands = Refresh::Failed { again: failed.again, why: failed.why };
+            refresh::ended(profiles.get_mut(&failed.profile)?, stands, 0)
+        }
+        Event::RefreshLost(lost) => {
+            let profile = profiles.get_mut(&lost.profile)?;
+            let lost = profile.lost.saturating_add(1);
+            refresh::ended(profile, Refresh::Idle, lost)
         }
     }
 }

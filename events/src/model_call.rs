@@ -71,6 +71,8 @@ pub struct Attempts {
     pub failed: u32,
     /// How often that candidate moved on to another profile.
     pub rotated: u32,
+    /// Whether a token of that candidate was had anew.
+    pub renewed: bool,
     /// What is left out of the request to it.
     pub without: Without,
     /// Waits for a rate limit that were granted.
@@ -115,6 +117,8 @@ pub struct Failed {
     pub hint: Option<Millis>,
     /// Other profiles of the provider that are ready.
     pub others: u32,
+    /// Whether the profile's token had ended and was had anew.
+    pub renewed: bool,
     /// The most tools that the provider takes, where it named a number that is smaller than what was offered.
     pub tools_max: Option<u32>,
 }
@@ -203,6 +207,11 @@ pub fn next(
         after.without = without;
         return (at_once, after);
     }
+    // The same profile is asked with its new token; a second one that is refused is a fault of the profile.
+    if failed.class == Class::AuthExpired && failed.renewed && !after.renewed {
+        after.renewed = true;
+        return (at_once, after);
+    }
     // What is the fault of one key, or of its quota, another one may not have: it is asked and nobody sleeps.
     if row.rotates && failed.others > 0 && after.rotated < ROTATIONS_MAX {
         after.rotated = after.rotated.saturating_add(1);
@@ -251,7 +260,7 @@ fn following(route: &[Rung<'_>], candidate: usize, then: Then) -> Option<usize> 
 /// Counts and what is left out are of one candidate.
 fn move_to(attempts: &mut Attempts, candidate: usize) {
     (attempts.candidate, attempts.failed, attempts.rotated) = (candidate, 0, 0);
-    attempts.without = Without::default();
+    (attempts.renewed, attempts.without) = (false, Without::default());
 }
 
 /// Nobody is ready: waits for whoever is first, where anybody said when, and only for a class that others may mend.

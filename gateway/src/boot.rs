@@ -421,7 +421,8 @@ async fn tables(
     world.sessions.get_or_init(|| Arc::downgrade(&sessions));
     let keys = Table::open_for(node.clone(), Arc::new(()), served).await?;
     let settings = Table::open_for(node.clone(), Arc::new(()), served).await?;
-    let credentials = Table::open_for(node.clone(), Arc::new(()), served).await?;
+    let refreshing = credentials::world(node, found, credentials);
+    let credentials = Table::open_for(node.clone(), Arc::new(refreshing), served).await?;
     let budgets = Table::open_for(node.clone(), Arc::new(()), served).await?;
     let directory = Arc::new(Directory { sessions, runs, keys, settings, credentials, budgets });
     let local = Local::new();

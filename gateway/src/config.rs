@@ -32,7 +32,8 @@ use events::quantity::{MicroUsd, Millis};
 use file::Choice;
 use merge::{Given, Reader};
 use providers::Family;
-use providers::registry::read_key;
+use providers::login::Issuer;
+use providers::registry::{self, read_key};
 use rule::Raw;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -219,6 +220,8 @@ pub struct Provider {
     pub key: Option<Key>,
     /// The region that it is asked in, where it has regions.
     pub region: Option<String>,
+    /// Another issuer of the tokens of its logins than the usual one.
+    pub issuer_url: Option<Issuer>,
     /// Bound of one whole call.
     pub timeout: Millis,
     /// Headers that are added to each call, by lower-case name.
@@ -441,9 +444,14 @@ fn providers(reader: &mut Reader<'_>, known: &[Known<'_>]) -> BTreeMap<String, P
             [] => None,
             _ => reader.take(&format!("{table}.region"), rule::region).or(region),
         };
+        let issuer_url = match registry::issuer(id) {
+            Some(_) => reader.take(&format!("{table}.issuer_url"), rule::issuer),
+            None => None,
+        };
         let Some(timeout) = timeout else { continue };
         let headers = headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
-        let provider = Provider { family, base_url, api_key_env, key, region, timeout, headers };
+        let provider =
+            Provider { family, base_url, api_key_env, key, region, issuer_url, timeout, headers };
         found.insert((*id).to_owned(), provider);
     }
     let is_known = |id: &String| known.iter().any(|known| known.id == id);

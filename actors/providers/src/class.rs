@@ -5,7 +5,7 @@
 
 mod date;
 pub(crate) mod envelope;
-mod hint;
+pub(crate) mod hint;
 mod words;
 
 use crate::secret::{Secret, cut, redact};

@@ -27,6 +27,8 @@ pub struct Endpoint {
     pub key: Option<Secret>,
     /// The credential profile, part of the seal of reasoning; empty for the only one.
     pub profile: String,
+    /// The account that a login belongs to, where a call must name it and its token may not say it.
+    pub account: Option<String>,
     /// The region that requests are signed for, where the family signs them and the address does not say it.
     pub region: Option<String>,
     /// More headers. Their values are marked as sensitive.
@@ -51,8 +53,20 @@ impl Endpoint {
     ) -> Self {
         let (profile, headers) = (String::new(), Vec::new());
         let provider = provider.to_owned();
-        let (region, idle, total) = (None, IDLE, TOTAL);
-        Self { provider, family, base_url, key, profile, region, headers, idle, total, quirks }
+        let (account, region, idle, total) = (None, None, IDLE, TOTAL);
+        Self {
+            provider,
+            family,
+            base_url,
+            key,
+            profile,
+            account,
+            region,
+            headers,
+            idle,
+            total,
+            quirks,
+        }
     }
 
     /// Whom the reasoning of a model here belongs to.
@@ -93,6 +107,7 @@ impl fmt::Debug for Endpoint {
             .field("path", &self.base_url.path())
             .field("key", &self.key)
             .field("profile", &self.profile)
+            .field("account", &self.account.as_ref().map(|_| "set"))
             .field("region", &self.region)
             .field("headers", &names)
             .field("idle", &self.idle)

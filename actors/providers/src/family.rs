@@ -5,7 +5,7 @@
 
 use crate::decode::{Decoder, Sse};
 use crate::encode::EncodeError;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Dialect, Endpoint};
 use crate::{anthropic, bedrock, gemini, openai_chat, openai_responses};
 use bytes::Bytes;
 use events::prompt::Request;
@@ -111,6 +111,8 @@ impl Family {
     /// Where the models are listed; `None` where they are not.
     pub(crate) fn models_url(self, endpoint: &Endpoint) -> Option<Url> {
         match self {
+            // A subscription lists its own client's models in a form of its own.
+            Self::OpenaiResponses if endpoint.quirks.dialect == Dialect::Codex => None,
             Self::OpenaiChat | Self::OpenaiResponses => Some(endpoint.url("models")),
             Self::AnthropicMessages => Some(anthropic::models_url(endpoint)),
             Self::Gemini => Some(gemini::models_url(endpoint)),

@@ -7,7 +7,7 @@
 //!
 //! Reading order: [`endpoint`] and [`registry`] (where a call goes), [`delta`] (what it yields), [`family`] (what is
 //! spoken there, pure), [`encode`] and [`decode`] (what the families share), a module for each family, [`sse`],
-//! [`class`] (what went wrong), [`transport`] (the only socket), [`pricing`], [`metric`].
+//! [`class`] (what went wrong), [`login`] (tokens that are asked for and end), [`transport`] (the only socket), [`pricing`], [`metric`].
 
 #![warn(missing_docs)]
 
@@ -23,6 +23,7 @@ mod escape;
 pub mod family;
 mod gemini;
 mod image;
+pub mod login;
 pub mod metric;
 mod openai_chat;
 mod openai_responses;

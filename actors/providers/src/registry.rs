@@ -7,6 +7,7 @@ mod table;
 
 use crate::endpoint::{Endpoint, Quirks};
 use crate::family::Family;
+use crate::login::Issuer;
 use crate::secret::Secret;
 use events::usage::Billing;
 use url::Url;
@@ -316,6 +317,13 @@ pub fn providers() -> impl Iterator<Item = &'static Provider> {
 #[must_use]
 pub fn billing(id: &str) -> Billing {
     if table::SUBSCRIPTIONS.contains(&id) { Billing::Subscription } else { Billing::Metered }
+}
+
+/// Who gives out the tokens of a provider that a person logs in to; none for others.
+#[must_use]
+pub fn issuer(id: &str) -> Option<Issuer> {
+    let (_, url) = table::ISSUERS.iter().find(|(own, _)| *own == id)?;
+    Issuer::at(url.parse().ok()?).ok()
 }
 
 /// The provider of this id or alias.

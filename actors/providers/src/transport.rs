@@ -8,6 +8,7 @@ mod broken;
 mod head;
 mod incoming;
 mod leaving;
+mod plain;
 
 use crate::bedrock::sign::Ask;
 use crate::class::{Charge, Class, Failure};
@@ -25,6 +26,8 @@ use head::{Form, form, headers, signature};
 use incoming::{BODY_BYTES_MAX, Incoming};
 pub use leaving::Unanswered;
 use leaving::{Leaving, Refused};
+pub use plain::PLAIN;
+pub(crate) use plain::Said;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 use std::fmt;
@@ -42,6 +45,8 @@ const POOL_IDLE: Duration = Duration::from_secs(30);
 const POOL_IDLE_MAX: usize = 64;
 /// Silence after which the system asks whether the peer still lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// What we say that we are, where a provider wants to know: our own name, for another product's would be a pretence.
+pub(crate) const ORIGINATOR: &str = "piton";
 /// The type of every body that is sent.
 const JSON: &str = "application/json";
 /// Models that are kept of a provider's list; the largest aggregator has under a thousand.

@@ -76,6 +76,8 @@ carried!(credential::Command {
     Revive(named) = 504 / 1;
     Probe(probing) = 505 / 1;
     Saw(saw) = 506 / 1;
+    Refresh(stale) = 507 / 1;
+    Told(told) = 508 / 1;
 });
 
 carried!(credential::Refusal {

@@ -13,7 +13,7 @@ fn openai() -> ProviderId {
 fn state(names: &[&str]) -> State {
     names.iter().fold(State::default(), |state, name| {
         let (profile, kind, by) = ((*name).to_owned(), Kind::ApiKey, Actor::Admin);
-        then(state, &Command::Add(Added { profile, kind, by, revision: 1 }))
+        then(state, &Command::Add(Added { profile, kind, by, revision: 1, expires: None }))
     })
 }
 
@@ -84,7 +84,7 @@ fn what_cools_keeps_its_rank_and_its_end_is_told() {
 fn only_a_key_of_its_own_environment_is_a_nodes() {
     let add = |revision| {
         let (profile, kind, by) = (ENVIRONMENT.to_owned(), Kind::Environment, Actor::Node);
-        then(state(&["a"]), &Command::Add(Added { profile, kind, by, revision }))
+        then(state(&["a"]), &Command::Add(Added { profile, kind, by, revision, expires: None }))
     };
     let names = |state: &State, own, secrets| -> Vec<String> {
         usable(state, own, secrets).into_keys().collect()

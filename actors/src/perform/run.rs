@@ -23,7 +23,7 @@ use events::id::RunId;
 use events::message::{Body, ToolCall};
 use events::model_call::Class;
 use events::prompt::Request;
-use events::quantity::Millis;
+use events::quantity::{Instant, Millis};
 use events::run::ledger::{self, Ask, ToolOutcome, Verdict};
 use events::run::spec::{Delivery, Plane, ReplayClass, Spec};
 use events::run::step::{self, Charge, Failure, Settled, Stop};
@@ -194,6 +194,7 @@ fn refused(class: Class, message: String) -> Settled {
         message,
         profile: None,
         others: 0,
+        renewed: false,
         took: Millis(0),
         partial: Usage::default(),
     })
@@ -255,7 +256,23 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
             return Settled::NotSent(why);
         }
     };
-    whom::tell(world, &whom, &request.model, began, answer.as_ref());
+    ended(world, &ask, whom, began, answer, handed_out).await
+}
+
+/// What is reported of a call that left, once its profile was told.
+async fn ended(
+    world: &World,
+    ask: &AskModel,
+    whom: whom::Whom,
+    began: Instant,
+    answer: Result<providers::Answer, providers::Failure>,
+    handed_out: u64,
+) -> Settled {
+    let took = world.clock.now().since(began);
+    let renewed = whom::renewed(world, &whom, ask, answer.as_ref().err()).await;
+    if !renewed {
+        whom::tell(world, &whom, ask, began, answer.as_ref());
+    }
     match answer {
         Ok(answer) => {
             let profile = whom.used.map(|used| used.profile);
@@ -263,8 +280,11 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
         }
         Err(failure) => {
             let (profile, others) = whom.used.map(|used| (used.profile, used.others)).unzip();
-            let (others, took) = (others.unwrap_or(0), world.clock.now().since(began));
-            Settled::Failed(Failure { profile, others, took, ..failed(failure, handed_out) })
+            let others = others.unwrap_or(0);
+            // Whatever the provider calls a token that there is a newer one of.
+            let class = if renewed { Class::AuthExpired } else { failure.class };
+            let failed = failed(failure, handed_out);
+            Settled::Failed(Failure { class, profile, others, renewed, took, ..failed })
         }
     }
 }
@@ -388,6 +408,7 @@ fn failed(failure: providers::Failure, handed_out: u64) -> Failure {
         message: failure.message,
         profile: None,
         others: 0,
+        renewed: false,
         took: Millis(0),
         partial: failure.partial,
     }

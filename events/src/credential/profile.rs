@@ -1,6 +1,7 @@
 //! How one profile fares: alive or dead, and what it is left alone for.
 
-use super::{COOLING_MAX, Cooled, Probed};
+use super::refresh::{LoginLost, Refresh};
+use super::{COOLING_MAX, Cooled, Probed, Refreshed};
 use crate::model_call::Class;
 use crate::quantity::Instant;
 use crate::record::Actor;
@@ -14,6 +15,10 @@ pub enum Kind {
     ApiKey,
     /// An API key in a variable of the environment.
     Environment,
+    /// The tokens of a login in the vault, which are refreshed from there.
+    Login,
+    /// The token of a login in a file of another program, which refreshes it: it is read anew and never refreshed here.
+    Followed,
 }
 
 /// What a cool-down is for.
@@ -49,6 +54,8 @@ pub enum Death {
     Forbidden,
     /// Somebody said so.
     ByHand,
+    /// Its token can not be refreshed any more.
+    NeedsLogin(LoginLost),
 }
 
 impl Death {
@@ -60,6 +67,7 @@ impl Death {
             Self::Strikes => "consecutive_401",
             Self::Forbidden => "forbidden",
             Self::ByHand => "by_hand",
+            Self::NeedsLogin(why) => why.name(),
         }
     }
 }
@@ -95,6 +103,14 @@ pub struct Profile {
     pub last: Option<Class>,
     /// What it is left alone for.
     pub cooling: BTreeMap<Scope, Cooling>,
+    /// When its token ends, where it is one and that is known.
+    pub expires: Option<Instant>,
+    /// How the refresh of its token stands.
+    pub refresh: Refresh,
+    /// Counts the refreshes; it never goes back, so that no two are taken for one.
+    pub attempt: u32,
+    /// Refreshes that were lost since the newest one of which something is known.
+    pub lost: u32,
 }
 
 /// Whether a profile may be used for a model now.
@@ -118,15 +134,24 @@ pub enum Standing {
 impl Profile {
     /// One of which nothing was seen.
     #[must_use]
-    pub fn new(kind: Kind, by: Actor, revision: u64) -> Self {
-        let (health, cooling) = (Health::Alive, BTreeMap::new());
-        Self { kind, by, revision, health, strikes: 0, last: None, cooling }
+    pub fn new(kind: Kind, by: Actor, revision: u64, expires: Option<Instant>) -> Self {
+        let (health, cooling, refresh) = (Health::Alive, BTreeMap::new(), Refresh::Idle);
+        let (strikes, last, attempt, lost) = (0, None, 0, 0);
+        Self { kind, by, revision, health, strikes, last, cooling, expires, refresh, attempt, lost }
+    }
+
+    /// The same with another secret, or as if nothing had been seen of this one.
+    pub(super) fn anew(&self, revision: u64, expires: Option<Instant>) -> Self {
+        Self { attempt: self.attempt, ..Self::new(self.kind, self.by, revision, expires) }
     }
 
     /// Whether nothing was seen that speaks against it.
     #[must_use]
     pub fn is_unmarked(&self) -> bool {
-        self.health == Health::Alive && self.strikes == 0 && self.cooling.is_empty()
+        self.health == Health::Alive
+            && self.strikes == 0
+            && self.cooling.is_empty()
+            && !matches!(self.refresh, Refresh::Failed { .. })
     }
 
     /// The cool-downs that a call of this model meets.
@@ -153,11 +178,23 @@ impl Profile {
         let ends = |cooling: &Cooling| {
             cooling.probe.map_or(cooling.until, |probe| probe.max(cooling.until))
         };
-        match self.met(model).max_by_key(|cooling| ends(cooling)) {
-            None => Standing::Ready,
-            Some(cooling) if ends(cooling) <= now => Standing::HalfOpen,
-            Some(cooling) => Standing::Cooling { until: ends(cooling), class: cooling.class },
+        let met = self.met(model).max_by_key(|cooling| ends(cooling));
+        let stuck = self.stuck(now).filter(|until| met.is_none_or(|met| ends(met) < *until));
+        match (met, stuck) {
+            (_, Some(until)) => Standing::Cooling { until, class: Class::AuthExpired },
+            (None, None) => Standing::Ready,
+            (Some(cooling), None) if ends(cooling) <= now => Standing::HalfOpen,
+            (Some(cooling), None) => {
+                Standing::Cooling { until: ends(cooling), class: cooling.class }
+            }
         }
+    }
+
+    /// What was held against the old token does not count for the new one; what the account used up does.
+    pub(super) fn renew(&mut self, refreshed: &Refreshed) {
+        (self.revision, self.expires, self.strikes) = (refreshed.revision, refreshed.expires, 0);
+        let is_key = |class| matches!(class, Class::AuthExpired | Class::AuthInvalid);
+        self.cooling.retain(|_, cooling| !is_key(cooling.class));
     }
 
     pub(super) fn cool(&mut self, cooled: &Cooled) {

@@ -118,10 +118,10 @@ pub(super) fn decide(state: &State, saw: &Saw, now: Instant) -> Vec<Event> {
     let Some(profile) = state.profiles.get(&saw.profile) else { return vec![] };
     let is_dead = matches!(profile.health, Health::Dead { .. });
     // A later secret than the one that was recorded is this profile's too: its record is on its way, or was overtaken by
-    // an earlier one's. Marks of the environment have no order.
+    // an earlier one's. Marks of the environment's keys and of followed tokens have no order.
     let is_other = match profile.kind {
-        Kind::ApiKey => saw.revision < profile.revision,
-        Kind::Environment => saw.revision != profile.revision,
+        Kind::ApiKey | Kind::Login => saw.revision < profile.revision,
+        Kind::Environment | Kind::Followed => saw.revision != profile.revision,
     };
     if is_dead || is_other || saw.model.len() > MODEL_BYTES_MAX {
         return vec![];

@@ -12,7 +12,8 @@ fn at(seconds: u64) -> Instant {
 }
 
 fn added(profile: &str, revision: u64) -> Added {
-    Added { profile: profile.into(), kind: Kind::ApiKey, by: Actor::Admin, revision }
+    let (profile, kind, by, expires) = (profile.into(), Kind::ApiKey, Actor::Admin, None);
+    Added { profile, kind, by, revision, expires }
 }
 
 fn removed(profile: &str) -> Removed {
@@ -130,7 +131,7 @@ fn dead_is_who_was_named_or_struck_three_times_in_a_row() {
 
 #[test]
 fn a_rotated_secret_is_not_blamed_for_the_old_one() {
-    let rotate = Command::Rotate(Rotated { profile: "a".into(), revision: 2 });
+    let rotate = Command::Rotate(Rotated { profile: "a".into(), revision: 2, expires: None });
     let state = after(&[(0, saw(NOW, unauthorised(Reason::Named))), (1, rotate.clone())]);
     assert!(state.profiles["a"].is_unmarked());
     assert_eq!(step(&state, &saw(NOW, unauthorised(Reason::Named)), at(2)), Ok(state.clone()));
@@ -166,13 +167,15 @@ fn names_are_checked_and_profiles_are_bounded() {
 fn whatever_decide_says_evolve_accepts() {
     let mut world = vec![
         Command::Add(added("a", 1)),
-        Command::Add(added("b", 1)),
-        Command::Rotate(Rotated { profile: "a".into(), revision: 2 }),
+        Command::Add(Added { kind: Kind::Login, ..added("b", 1) }),
+        Command::Refresh(Stale { profile: "b".into(), revision: 1 }),
+        Command::Rotate(Rotated { profile: "a".into(), revision: 2, expires: None }),
         Command::Remove(removed("a")),
         Command::MarkDead(removed("a")),
         Command::Revive(removed("a")),
         Command::Probe(Probing { profile: "a".into(), model: "m".into() }),
     ];
+    world.extend(outcomes().map(|outcome| told(1, outcome)));
     for began in [0, 60] {
         world.push(saw(at(began), Seen::Success));
         world.push(saw(at(began), unauthorised(Reason::Unnamed)));
@@ -200,17 +203,29 @@ fn whatever_decide_says_evolve_accepts() {
     let dead = |state: &State| {
         matches!(state.profiles.get("a").map(|a| a.health), Some(Health::Dead { .. }))
     };
+    let refreshed = |state: &State| state.profiles.get("b").is_some_and(|b| b.revision == 2);
+    assert!(layer.iter().any(refreshed));
     assert!(layer.iter().any(dead) && layer.iter().any(|state| state.profiles.len() == 2));
 }
 
 fn lawful(before: &State, events: &[Event], then: &State) {
-    assert!(Credential::pending(then).is_empty() && Credential::awake(then).is_empty());
+    let owed = Credential::pending(then);
+    assert_eq!(owed.is_empty(), Credential::wake(then) == Wake::OnCommand);
+    // A new host closes what it finds open, and asks again under a new id.
+    let woken = Credential::awake(then).iter().try_fold(then.clone(), Credential::evolve).unwrap();
+    let again = Credential::pending(&woken);
+    assert_eq!(again.len(), owed.len());
+    assert!(owed.iter().all(|(id, _)| again.iter().all(|(new, _)| new != id)), "{owed:?}");
     for (name, profile) in &then.profiles {
         assert!(profile.strikes < 3 || profile.health != Health::Alive);
         let clears = |event: &Event| {
             matches!(
                 event,
-                Event::Recovered(_) | Event::Rotated(_) | Event::Revived(_) | Event::Added(_)
+                Event::Recovered(_)
+                    | Event::Rotated(_)
+                    | Event::Revived(_)
+                    | Event::Added(_)
+                    | Event::Refreshed(_)
             )
         };
         let Some(old) = before.profiles.get(name).filter(|_| !events.iter().any(clears)) else {
@@ -233,7 +248,9 @@ fn the_bytes_of_an_event_do_not_change() {
     let all = [
         Event::Added(added("main", 300)),
         Event::Added(Added { kind: Kind::Environment, by: Actor::Node, ..added("env", 1) }),
-        Event::Rotated(Rotated { profile: profile.clone(), revision: 301 }),
+        Event::Added(Added { kind: Kind::Login, expires: Some(until), ..added("login", 1) }),
+        Event::Added(Added { kind: Kind::Followed, ..added("codex", 1) }),
+        Event::Rotated(Rotated { profile: profile.clone(), revision: 301, expires: Some(until) }),
         Event::Removed(removed("main")),
         cooled(Scope::Profile),
         cooled(Scope::Model(model.clone())),
@@ -244,7 +261,20 @@ fn the_bytes_of_an_event_do_not_change() {
         died(Death::Strikes),
         died(Death::Forbidden),
         died(Death::ByHand),
-        Event::Revived(Revived { profile }),
+        died(Death::NeedsLogin(LoginLost::Reused)),
+        Event::Revived(Revived { profile: profile.clone() }),
+        Event::Refreshing(Refreshing { profile: profile.clone(), attempt: 7 }),
+        Event::Refreshed(Refreshed {
+            profile: profile.clone(),
+            revision: 302,
+            expires: Some(until),
+        }),
+        Event::RefreshFailed(RefreshFailed {
+            profile: profile.clone(),
+            why: Fault::Limited,
+            again: until,
+        }),
+        Event::RefreshLost(RefreshLost { profile, attempt: 7 }),
     ];
     let samples: Vec<_> =
         all.iter().map(|event| (event.name(), Credential::encode(event).unwrap())).collect();
@@ -266,7 +296,7 @@ fn a_later_secret_than_the_recorded_one_is_judged_and_an_earlier_one_is_not() {
         let seen = failed(Class::RateLimited, 429, Some(10));
         Command::Saw(Saw { profile, revision, model, began: NOW, seen })
     };
-    let rotated = Command::Rotate(Rotated { profile: "a".into(), revision: 5 });
+    let rotated = Command::Rotate(Rotated { profile: "a".into(), revision: 5, expires: None });
     for (revision, then) in [
         (4, Standing::Ready),
         (5, cooling(10, Class::RateLimited)),
@@ -276,3 +306,6 @@ fn a_later_secret_than_the_recorded_one_is_judged_and_an_earlier_one_is_not() {
         assert_eq!(standing(&state, "m", 1), then, "{revision}");
     }
 }
+
+mod login;
+use login::{outcomes, told};

@@ -9,7 +9,7 @@ const OTHER: Rung<'static> = Rung { family: "b", window: None };
 const RETRIES: u32 = 2;
 
 fn failed(class: Class, hint: Option<Millis>, others: u32) -> Outcome {
-    Outcome::Failed(Failed { class, hint, others, tools_max: None })
+    Outcome::Failed(Failed { class, hint, others, renewed: false, tools_max: None })
 }
 
 #[track_caller]
@@ -31,10 +31,8 @@ fn wake(candidate: usize, pause: u64) -> Action {
 /// The policy table of the design, in its own words and not in the product's.
 fn table() -> Vec<(&'static str, &'static [Class])> {
     vec![
-        (
-            "rotate, next",
-            &[Class::AuthExpired, Class::AuthInvalid, Class::Billing, Class::QuotaExhausted],
-        ),
+        ("refresh, rotate, next", &[Class::AuthExpired]),
+        ("rotate, next", &[Class::AuthInvalid, Class::Billing, Class::QuotaExhausted]),
         ("rotate, next, wait", &[Class::RateLimited]),
         ("next", &[Class::UpstreamRateLimited, Class::ModelNotFound]),
         (
@@ -75,7 +73,7 @@ fn every_class_has_one_row() {
 /// of the same one used up, a hint.
 fn said(
     row: &str,
-    others: u32,
+    (others, renewed): (u32, bool),
     following: Option<usize>,
     used: u32,
     hint: Option<Millis>,
@@ -84,6 +82,9 @@ fn said(
     let move_on = following.map_or(Action::Surface, |candidate| ask(candidate, 0));
     let words: Vec<&str> = row.split(", ").collect();
     if words[0] == "drop" || words[0] == "shrink" {
+        return ask(0, 0);
+    }
+    if words[0] == "refresh" && renewed {
         return ask(0, 0);
     }
     if words.contains(&"rotate") && others > 0 {
@@ -115,7 +116,9 @@ fn the_policy_table_holds_in_every_place() {
     let hints = [None, Some(0), Some(900), Some(2_000), Some(60_000), Some(3_600_000)];
     let mut places = 0;
     for class in Class::ALL {
-        for others in [0, 1, u32::MAX] {
+        for (others, renewed) in
+            [0, 1, u32::MAX].into_iter().flat_map(|others| [(others, false), (others, true)])
+        {
             for following in [None, Some(1)] {
                 for used in 0..=RETRIES {
                     for hint in hints.map(|hint| hint.map(Millis)) {
@@ -123,7 +126,7 @@ fn the_policy_table_holds_in_every_place() {
                             if following.is_some() { &[RUNG, OTHER][..] } else { &[RUNG][..] };
                         let attempts =
                             Attempts { failed: used, total: used, ..Attempts::default() };
-                        let outcome = Failed { class, hint, others, tools_max: Some(9) };
+                        let outcome = Failed { class, hint, others, renewed, tools_max: Some(9) };
                         let (action, after) = next(
                             &attempts,
                             Outcome::Failed(outcome),
@@ -132,7 +135,7 @@ fn the_policy_table_holds_in_every_place() {
                             0,
                             NOW,
                         );
-                        let expected = said(row(class), others, following, used, hint);
+                        let expected = said(row(class), (others, renewed), following, used, hint);
                         let place = format!("{class:?} {others} {following:?} {used} {hint:?}");
                         assert_eq!(action, expected, "{place}");
                         // A ready route is preferred over any sleep longer than a second.
@@ -141,7 +144,7 @@ fn the_policy_table_holds_in_every_place() {
                             | Action::WaitUntil { until, .. } => until.since(NOW),
                             Action::Surface => Millis(0),
                         };
-                        let rotates = row(class).starts_with("rotate") && others > 0;
+                        let rotates = row(class).contains("rotate") && others > 0;
                         assert!(
                             !(following.is_some() || rotates) || slept <= Millis(1_000),
                             "{place}"
@@ -154,7 +157,7 @@ fn the_policy_table_holds_in_every_place() {
             }
         }
     }
-    assert_eq!(places, 21 * 3 * 2 * 3 * 6);
+    assert_eq!(places, 21 * 6 * 2 * 3 * 6);
 }
 
 #[test]
@@ -185,6 +188,22 @@ fn another_profile_is_asked_before_another_candidate_and_before_any_sleep() {
         .fold(Attempts::default(), |attempts, _| check(attempts, limited(9), &route, ask(0, 0)));
     assert_eq!(many.failed, 0);
     check(many, limited(9), &route, ask(1, 0));
+}
+
+#[test]
+fn a_token_that_was_had_anew_is_asked_with_once_and_then_the_profile_is_at_fault() {
+    let ended = |renewed| {
+        let (class, hint, others, tools_max) = (Class::AuthExpired, None, 1, None);
+        Outcome::Failed(Failed { class, hint, others, renewed, tools_max })
+    };
+    let route = [RUNG, RUNG];
+    let fresh = check(Attempts::default(), ended(true), &route, ask(0, 0));
+    assert_eq!((fresh.renewed, fresh.rotated, fresh.failed), (true, 0, 0));
+    assert_eq!(check(fresh, ended(true), &route, ask(0, 0)).rotated, 1);
+    assert_eq!(check(Attempts::default(), ended(false), &route, ask(0, 0)).rotated, 1);
+    // The next candidate has a token of its own.
+    let moved = check(fresh, failed(Class::ModelNotFound, None, 0), &route, ask(1, 0));
+    assert!(!moved.renewed);
 }
 
 #[test]
@@ -256,7 +275,8 @@ fn what_was_refused_is_left_out_once_and_for_that_candidate_only() {
     let moved = check(without, replay, &route, ask(1, 0));
     assert_eq!(moved.without, Without::default());
     let tools = |tools_max| {
-        Outcome::Failed(Failed { class: Class::ToolsTooMany, hint: None, others: 0, tools_max })
+        let (class, hint, others, renewed) = (Class::ToolsTooMany, None, 0, false);
+        Outcome::Failed(Failed { class, hint, others, renewed, tools_max })
     };
     let fewer = check(without, tools(Some(64)), &route, ask(0, 0));
     assert_eq!(fewer.without.tools_max, Some(64));
@@ -286,9 +306,10 @@ fn a_lost_outcome_is_asked_again_until_it_was_lost_too_often() {
     check(attempts, Outcome::Unknown, &[RUNG], Action::Surface);
 }
 
-/// The most calls of one step without a wait: each candidate with its retries, its rotations and its two mends.
+/// The most calls of one step without a wait: each candidate with its retries, its rotations, its two mends and its one new
+/// token.
 fn calls_max(candidates: usize) -> u32 {
-    let each = 1 + RETRIES + ROTATIONS_MAX + 2;
+    let each = 1 + RETRIES + ROTATIONS_MAX + 2 + 1;
     u32::try_from(candidates).unwrap() * each + Limits::default().unknown_max
 }
 
@@ -318,7 +339,10 @@ fn recovery_always_ends_within_its_bound() {
             let others = u32::try_from(of(3)).unwrap();
             let outcome = match of(23) {
                 0 if only.is_none() => Outcome::Unknown,
-                _ => Outcome::Failed(Failed { class, hint, others, tools_max: Some(3) }),
+                _ => {
+                    let renewed = of(2) == 0;
+                    Outcome::Failed(Failed { class, hint, others, renewed, tools_max: Some(3) })
+                }
             };
             let (action, after) =
                 next(&attempts, outcome, route, &Limits::default(), bits(&mut bits_of), now);

@@ -53,6 +53,8 @@ pub struct AskModel {
     pub transcript: Vec<Body>,
     /// The provider's profiles that failed in this step.
     pub tried: Vec<String>,
+    /// Whether a token was had anew in this step: it is not once more.
+    pub renewed: bool,
     /// What is left out of the request on the wire.
     pub without: Without,
 }
@@ -94,6 +96,7 @@ pub(super) fn pending(state: &State) -> Vec<(EffectId, Effect)> {
             history: state.session.map(|session| (session, Arc::clone(&state.history))),
             transcript: state.transcript.clone(),
             tried: state.failed_profiles(open.asked.candidate),
+            renewed: state.attempts.renewed,
             without: state.attempts.without,
         };
         Some((EffectId::Model(open.asked.call), Effect::AskModel(Box::new(ask))))

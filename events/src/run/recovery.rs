@@ -44,6 +44,7 @@ pub(super) fn failed(
         class: failure.class,
         hint: failure.hint,
         others: failure.others,
+        renewed: failure.renewed,
         tools_max: tools_max(spec, failure),
     });
     let (action, attempts) = next(state, spec, open, outcome, now);
@@ -64,6 +65,7 @@ pub(super) fn failed(
         message: failure.message.clone(),
         profile: failure.profile.clone(),
         others: failure.others,
+        renewed: failure.renewed,
         took: failure.took,
         wait: pause(state, action, &attempts, now),
         partial: failure.partial.priced(price.as_ref()),

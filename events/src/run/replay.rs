@@ -211,6 +211,7 @@ fn failure(failed: &step::ModelFailed) -> step::Failure {
         message: failed.message.clone(),
         profile: failed.profile.clone(),
         others: failed.others,
+        renewed: failed.renewed,
         took: failed.took,
         partial: failed.partial,
     }

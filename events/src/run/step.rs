@@ -106,6 +106,8 @@ pub struct ModelFailed {
     pub profile: Option<String>,
     /// Other profiles of the provider that were ready then.
     pub others: u32,
+    /// Whether the profile's token had ended and was had anew.
+    pub renewed: bool,
     /// How long the provider took to fail.
     pub took: Millis,
     /// How long the next try waits; none when it does not, or there is none.
@@ -191,6 +193,8 @@ pub struct Failure {
     pub profile: Option<String>,
     /// Other profiles of the provider that are ready.
     pub others: u32,
+    /// Whether the profile's token had ended and was had anew.
+    pub renewed: bool,
     /// How long the provider took to fail.
     pub took: Millis,
     /// What was reported of its usage before it broke off.

@@ -111,6 +111,7 @@ fn failed(call: u32, class: Class, handed_out: u64) -> Command {
         message: "boom".into(),
         profile: None,
         others: 0,
+        renewed: false,
         took: Millis(3),
         partial: seen(),
     };

@@ -24,6 +24,8 @@ pub struct Tried {
     pub request_id: Option<String>,
     /// How long the provider took; unknown for a lost outcome.
     pub took: Option<Millis>,
+    /// Whether the profile's token had ended and was had anew: then the profile is asked again.
+    pub renewed: bool,
     /// How long the next try waited after it; none when it did not, or there was none.
     pub wait: Option<Millis>,
 }
@@ -50,6 +52,7 @@ impl State {
             waited |= one.wait.is_some();
             let counts = match one.class {
                 Some(Class::RateLimited) => !waited && one.candidate == candidate,
+                Some(_) if one.renewed => false,
                 Some(class) => class.rotates() && provider(one.candidate) == wanted,
                 None => false,
             };
@@ -79,6 +82,7 @@ pub(super) fn failed(state: &mut State, open: &OpenCall, event: &ModelFailed) {
             status: event.status,
             request_id: event.request_id.clone(),
             took: Some(event.took),
+            renewed: event.renewed,
             wait: event.wait,
         },
     );
@@ -94,6 +98,7 @@ pub(super) fn unknown(state: &mut State, open: &OpenCall) {
             status: None,
             request_id: None,
             took: None,
+            renewed: false,
             wait: None,
         },
     );

@@ -227,6 +227,10 @@ pub enum VaultError {
     NoChance,
 }
 
+/// Nobody else of this machine is at a value while this lives. The system takes it back from a process that died.
+#[derive(Debug)]
+pub struct Alone(#[expect(dead_code, reason = "held, never read")] Option<std::fs::File>);
+
 /// A closed set; clone it freely.
 #[derive(Debug, Clone)]
 pub enum Vault {
@@ -278,6 +282,19 @@ impl Vault {
         match self {
             Self::File(file) => file.remove(name),
             Self::Bucket(bucket) => Box::pin(bucket.remove(name)).await,
+        }
+    }
+
+    /// Keeps other processes of this machine from doing what only one may do at a time with this value, until it is
+    /// dropped; `None` while another one is at it. A cluster's value has one owner among the nodes and needs no such thing.
+    ///
+    /// # Errors
+    ///
+    /// When the mark can not be made.
+    pub fn alone(&self, name: &Name) -> Result<Option<Alone>, VaultError> {
+        match self {
+            Self::File(file) => Ok(file.alone(name)?.map(|mark| Alone(Some(mark)))),
+            Self::Bucket(_) => Ok(Some(Alone(None))),
         }
     }
 

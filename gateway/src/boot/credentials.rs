@@ -7,9 +7,12 @@ use super::{BootError, Stop};
 use crate::app::App;
 use crate::config::Config;
 use crate::error::ApiError;
-use actors::credentials::{self, Credentials, Errand};
+use actors::clock::Clock;
+use actors::credentials::{self, Credentials, Errand, Held};
 use actors::follower::{Follower, FollowerError};
+use actors::node::Node;
 use actors::order::{Lane, NoDecision};
+use actors::perform::credential;
 use actors::task;
 use events::credential::{
     Added, Command, Credential, ENVIRONMENT, Forbidden, Kind, ProviderId, Removed, Rotated,
@@ -70,9 +73,21 @@ async fn opened(
     };
     let environment: BTreeMap<_, _> = found.endpoints.iter().filter_map(key).collect();
     let forbidden = if config.dead_on_403 { Forbidden::Kills } else { Forbidden::Cools };
-    let parts = credentials::Parts { follower, vault, environment, forbidden };
+    let clock = Clock::System;
+    let parts = credentials::Parts { follower, vault, environment, forbidden, clock };
     let (credentials, errands) = Credentials::new(parts);
     Ok(Opened { credentials: Arc::new(credentials), errands, tasks })
+}
+
+/// What the owners of credentials need for refreshes.
+pub(super) fn world(node: &Node, found: &Found, credentials: &Credentials) -> credential::World {
+    credential::World {
+        client: found.client.clone(),
+        vault: credentials.vault().cloned(),
+        issuers: found.issuers.clone(),
+        clock: node.clock.clone(),
+        one: Arc::default(),
+    }
 }
 
 async fn vault(
@@ -158,10 +173,10 @@ async fn adopted(app: &App) -> Result<(), ApiError> {
         let command = match there.state.profiles.get(ENVIRONMENT) {
             Some(known) if known.revision == *mark => continue,
             // Another key than before, of which nothing was seen.
-            Some(_) => Command::Rotate(Rotated { profile, revision: *mark }),
+            Some(_) => Command::Rotate(Rotated { profile, revision: *mark, expires: None }),
             None => {
                 let (kind, by) = (Kind::Environment, Actor::Node);
-                Command::Add(Added { profile, kind, by, revision: *mark })
+                Command::Add(Added { profile, kind, by, revision: *mark, expires: None })
             }
         };
         decide(app, *provider, command).await?;
@@ -193,9 +208,14 @@ async fn adopted(app: &App) -> Result<(), ApiError> {
                 continue;
             }
         };
-        let (profile, kind, by) = (profile.to_owned(), Kind::ApiKey, Actor::Node);
-        let added = Command::Add(Added { profile, kind, by, revision: kept.revision.0 });
-        decide(app, provider, added).await?;
+        // What this build can not read may be a key that somebody wrote by hand: its first use says so.
+        let held = Held::kept(&kept.value);
+        let (kind, expires) =
+            held.as_ref().map_or((Kind::ApiKey, None), |held| (held.kind, held.expires));
+        let revision = held.map_or(kept.revision.0, |held| held.revision(kept.revision));
+        let (profile, by) = (profile.to_owned(), Actor::Node);
+        let added = Added { profile, kind, by, revision, expires };
+        decide(app, provider, Command::Add(added)).await?;
     }
     Ok(())
 }

@@ -6,7 +6,9 @@ use actors::clock::Clock;
 use actors::credentials::Credentials;
 use actors::follower::Follower;
 use actors::routing::{Default, Independence, Names, Problem, Routing, Target};
+use events::credential::ProviderId;
 use events::settings::{Settings, SettingsId};
+use providers::login::Issuer;
 use providers::registry::{self, EndpointError, KeyNeed, Provider};
 use providers::{Client, ClientError, Endpoint, Family, Quirks};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +62,8 @@ pub(super) struct Found {
     pub endpoints: BTreeMap<String, Endpoint>,
     /// Who is asked for what.
     pub answering: Answering,
+    /// Who gives out the tokens of those that a person logs in to.
+    pub issuers: BTreeMap<ProviderId, Issuer>,
     /// Which model answers, and why, for people.
     pub answers: String,
 }
@@ -219,7 +223,8 @@ pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found,
         endpoints: endpoints.clone(),
         newest,
     };
-    Ok(Found { client, endpoints, answering, answers })
+    let issuers = issuers(config);
+    Ok(Found { client, endpoints, answering, issuers, answers })
 }
 
 /// Says what is doubtful about the routes, and refuses an evaluator that would judge its own provider where that is
@@ -304,6 +309,17 @@ fn lent(config: &Config, endpoints: &BTreeMap<String, Endpoint>) -> BTreeMap<Str
         Some((provider.id.to_owned(), endpoint))
     });
     found.collect()
+}
+
+/// The issuers of those that a person logs in to.
+fn issuers(config: &Config) -> BTreeMap<ProviderId, Issuer> {
+    let own = |id: &str| config.providers.get(id).and_then(|set| set.issuer_url.clone());
+    registry::providers()
+        .filter_map(|provider| {
+            let issuer = registry::issuer(provider.id)?;
+            Some((provider.id.parse().ok()?, own(provider.id).unwrap_or(issuer)))
+        })
+        .collect()
 }
 
 fn dress(endpoint: &mut Endpoint, set: &crate::config::Provider) {

@@ -8,7 +8,7 @@ mod cluster;
 mod harness;
 mod prices;
 
-pub use auth::{Auth, Import, Profile, Secret};
+pub use auth::{Auth, Import, Login, Profile, Secret};
 pub use budget::{Budget, BudgetScope, BudgetSet, Per, Unpriced};
 pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes, UpgradeSchema};
 pub use harness::{Providers, ProvidersTest, Selection};

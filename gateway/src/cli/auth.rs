@@ -1,6 +1,8 @@
 //! `piton auth` and `piton cluster rotate-key`: profiles of providers. A key is read from standard input or from a
 //! variable that is named, never from an argument, and is not printed again.
 
+mod login;
+
 use super::arguments::{Auth, Import, Profile, Secret};
 use super::client::{Ask, Client};
 use super::context::Context;
@@ -8,26 +10,29 @@ use super::failure::CliError;
 use super::print::{self, Column, field};
 use crate::error::Exit;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::Read;
 use store::vault::{CredentialFile, Vault, VaultError};
 
 /// Bytes of the longest key that is read.
 const KEY_BYTES_MAX: u64 = 8 << 10;
 
-const PROFILES: [Column; 7] = [
+const PROFILES: [Column; 8] = [
     ("PROVIDER", |row| field(row, "provider")),
     ("PROFILE", |row| field(row, "name")),
     ("KIND", |row| field(row, "kind")),
     ("STATE", |row| field(row, "state")),
     ("REASON", |row| field(row, "reason")),
     ("NEXT TRY", |row| field(row, "next_try")),
+    ("EXPIRES", |row| field(row, "expires")),
     ("ADDED BY", |row| field(row, "added_by")),
 ];
 
 pub(super) async fn auth(ctx: &mut Context<'_>, verb: Auth) -> Result<Exit, CliError> {
-    let client = ctx.client()?;
+    let loaded = ctx.load()?;
+    let client = ctx.client_of(&loaded)?;
     match verb {
+        Auth::Login(login) => login::login(ctx, &client, &loaded.config, login).await,
         Auth::Ls => list(ctx, &client).await,
         Auth::Add(secret) => keep(ctx, &client, "add", secret).await,
         Auth::Rotate(secret) => keep(ctx, &client, "rotate", secret).await,
@@ -39,6 +44,9 @@ pub(super) async fn auth(ctx: &mut Context<'_>, verb: Auth) -> Result<Exit, CliE
             client.ask(Method::DELETE, ask).await?;
             ctx.remark(&format!("removed {provider} {profile}"))?;
             Ok(Exit::Ok)
+        }
+        Auth::Import(import) if import.source.as_os_str() == "codex" => {
+            login::import_codex(ctx, &client, import).await
         }
         Auth::Import(import) => imported(ctx, &client, &import).await,
     }
@@ -59,6 +67,12 @@ async fn list(ctx: &mut Context<'_>, client: &Client) -> Result<Exit, CliError> 
     }
     let answer = json!({"object": "list", "data": rows});
     print::list(ctx.out, ctx.global.output(), &answer, &PROFILES)?;
+    for row in
+        print::rows(&answer).iter().filter(|row| row.get("mend").is_some_and(Value::is_string))
+    {
+        let (provider, profile) = (field(row, "provider"), field(row, "name"));
+        ctx.remark(&format!("{provider} {profile}: {}", field(row, "mend")))?;
+    }
     Ok(Exit::Ok)
 }
 
@@ -94,7 +108,8 @@ async fn keep(
     if key.is_empty() {
         return Err(CliError::Usage("the key is empty: nothing was kept".to_owned()));
     }
-    let done = act(client, action, (&provider, &profile), Some(key)).await?;
+    let given = Some(("key", Value::from(key)));
+    let done = act(client, action, (&provider, &profile), given).await?;
     let verb = if action == "add" { "added" } else { "rotated" };
     ctx.remark(&format!("{verb} {provider} {profile}; its key is not shown again"))?;
     ctx.object(&done)?;
@@ -117,12 +132,12 @@ async fn act(
     client: &Client,
     action: &str,
     (provider, profile): (&str, &str),
-    key: Option<&str>,
+    given: Option<(&str, Value)>,
 ) -> Result<Value, CliError> {
     let mut ask = Ask::at(&["v1", "harness", "credentials"]);
     let mut body = json!({"action": action, "provider": provider, "profile": profile});
-    if let (Some(body), Some(key)) = (body.as_object_mut(), key) {
-        body.insert("key".to_owned(), Value::from(key));
+    if let (Some(body), Some((name, given))) = (body.as_object_mut(), given) {
+        body.insert(name.to_owned(), given);
     }
     ask.body = Some(body);
     client.ask(Method::POST, ask).await
@@ -134,8 +149,12 @@ async fn imported(
     client: &Client,
     import: &Import,
 ) -> Result<Exit, CliError> {
+    if import.follow || import.path.is_some() || import.profile.is_some() {
+        let why = "--follow, --path and --profile go with `piton auth import codex`".to_owned();
+        return Err(CliError::Usage(why));
+    }
     let unread = |error: VaultError| CliError::Usage(crate::error::chain(&error));
-    let file = Vault::File(CredentialFile::at(&import.file));
+    let file = Vault::File(CredentialFile::at(&import.source));
     let names = file.names().await.map_err(unread)?;
     let (mut added, mut kept) = (0, 0);
     for name in &names {
@@ -144,10 +163,10 @@ async fn imported(
         let stored: Value = value
             .and_then(|kept| serde_json::from_slice(kept.value.expose()).ok())
             .unwrap_or_default();
-        let Some(key) = stored.get("key").and_then(Value::as_str) else {
-            return Err(CliError::Usage(format!("{name} holds no key")));
+        let Some(given) = given(stored) else {
+            return Err(CliError::Usage(format!("{name} holds no key and no login")));
         };
-        match act(client, "add", (provider, profile), Some(key)).await {
+        match act(client, "add", (provider, profile), Some(given)).await {
             Ok(_) => added += 1,
             Err(CliError::Api { code: Some(crate::error::Code::CredentialConflict), .. }) => {
                 kept += 1;
@@ -158,6 +177,18 @@ async fn imported(
     ctx.remark(&format!("{added} added, {kept} were there already"))?;
     ctx.object(&json!({"added": added, "kept": kept}))?;
     Ok(Exit::Ok)
+}
+
+/// What a kept value is for the node: a key, a login, or a file to follow.
+fn given(stored: Value) -> Option<(&'static str, Value)> {
+    let Value::Object(mut stored) = stored else { return None };
+    stored.remove("kind");
+    if stored.contains_key("access_token") {
+        return Some(("login", Value::Object(stored)));
+    }
+    let one = |stored: &mut Map<String, Value>, name| stored.remove(name).filter(Value::is_string);
+    let key = one(&mut stored, "key").map(|key| ("key", key));
+    key.or_else(|| Some(("follow", one(&mut stored, "path")?)))
 }
 
 pub(super) async fn rotate_key(ctx: &mut Context<'_>) -> Result<Exit, CliError> {

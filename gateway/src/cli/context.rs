@@ -58,6 +58,11 @@ impl Context<'_> {
     /// The node, as a client of it.
     pub(super) fn client(&mut self) -> Result<Client, CliError> {
         let loaded = self.load()?;
+        self.client_of(&loaded)
+    }
+
+    /// The same, of a configuration that was read before.
+    pub(super) fn client_of(&self, loaded: &Loaded) -> Result<Client, CliError> {
         Client::find(self.global.url.as_deref(), &self.environment, &loaded.config.data_dir)
     }
 

@@ -90,6 +90,9 @@ pub enum CliError {
         /// What the store said.
         message: String,
     },
+    /// Log in again, as its text says.
+    #[error("{0}")]
+    Login(String),
     /// The node could not start.
     #[error("{}", chain(.0))]
     Boot(Box<BootError>),
@@ -110,7 +113,7 @@ impl CliError {
         match self {
             Self::Config(_) => Exit::Configuration,
             Self::Usage(_) => Exit::Usage,
-            Self::NoKey { .. } => Exit::Auth,
+            Self::NoKey { .. } | Self::Login(_) => Exit::Auth,
             Self::Api { code: Some(code), .. } => code.exit(),
             Self::Api { code: None, status, .. } => by_status(*status),
             Self::TimedOut(_) => Exit::TimedOut,

@@ -97,6 +97,7 @@ fn the_verbs_are_these_and_each_says_what_it_is_for() {
         "selection clear",
         "cluster rotate-key",
         "auth ls",
+        "auth login",
         "auth add",
         "auth rotate",
         "auth mark-dead",

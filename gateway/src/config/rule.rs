@@ -3,6 +3,7 @@
 use super::{Format, Model};
 use events::quantity::{MicroUsd, Millis};
 use providers::Family;
+use providers::login::Issuer;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -230,6 +231,11 @@ pub(crate) fn url(raw: &Raw) -> Result<Url, Broken> {
         return hidden("an address carries no ? and no #");
     }
     Ok(url)
+}
+
+/// Who gives out the tokens of logins.
+pub(crate) fn issuer(raw: &Raw) -> Result<Issuer, Broken> {
+    Issuer::at(url(raw)?).map_err(|error| Broken::Hidden(error.to_string()))
 }
 
 /// A region of a provider, as in its addresses.

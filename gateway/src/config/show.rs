@@ -89,13 +89,15 @@ fn scalars(config: &Config) -> Vec<(&'static str, String)> {
 }
 
 fn of_provider(provider: &Provider) -> Vec<(String, String)> {
-    let Provider { family, base_url, api_key_env, key: _, region, timeout, headers } = provider;
+    let Provider { family, base_url, api_key_env, key: _, region, issuer_url, timeout, headers } =
+        provider;
     let mut rows = vec![
         ("family".to_owned(), family.map_or_else(String::new, |family| family.name().to_owned())),
         ("base_url".to_owned(), base_url.as_ref().map_or_else(String::new, ToString::to_string)),
         ("api_key_env".to_owned(), api_key_env.clone().unwrap_or_default()),
         ("timeout_seconds".to_owned(), seconds(*timeout)),
     ];
+    rows.extend(issuer_url.iter().map(|url| ("issuer_url".to_owned(), url.to_string())));
     rows.extend(region.iter().map(|region| ("region".to_owned(), region.clone())));
     rows.extend(headers.keys().map(|name| (format!("headers.{name}"), "set".to_owned())));
     rows

@@ -2,11 +2,12 @@
 
 use super::*;
 
-const KNOWN: [Known<'static>; 5] = [
+const KNOWN: [Known<'static>; 6] = [
     Known { id: "openrouter", aliases: &[], keys: &["OPENROUTER_API_KEY"], regions: &[] },
     Known { id: "openai", aliases: &["openai-api"], keys: &["OPENAI_API_KEY"], regions: &[] },
     Known { id: "kimi", aliases: &[], keys: &["KIMI_API_KEY", "MOONSHOT_API_KEY"], regions: &[] },
     Known { id: "llamacpp", aliases: &["llama.cpp", "llama-cpp"], keys: &[], regions: &[] },
+    Known { id: "openai-codex", aliases: &["codex"], keys: &[], regions: &[] },
     Known {
         id: "bedrock",
         aliases: &["aws"],
@@ -370,11 +371,25 @@ fn the_example_in_deploy_is_valid_and_names_every_key() {
 }
 
 #[test]
+fn an_issuer_is_over_tls_or_on_this_machine_and_only_of_those_who_are_logged_in_to() {
+    let of = |url: &str| World::new().variable("PITON_OPENAI_CODEX_ISSUER_URL", url);
+    for good in ["https://auth.example", "http://127.0.0.1:9"] {
+        assert!(of(good).load().unwrap().config.providers["openai-codex"].issuer_url.is_some());
+    }
+    for bad in ["http://auth.example", "https://u:planted@auth.example", "auth.example"] {
+        let problems = of(bad).problems();
+        assert!(problems[0].contains("_ISSUER_URL") && !problems[0].contains("planted"));
+    }
+    let nobody = World::new().file("[providers.openai]\nissuer_url = \"https://a\"\n").problems();
+    assert!(nobody[0].contains("issuer_url"));
+}
+
+#[test]
 fn the_table_file_in_deploy_is_valid() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/model_routes.example.json");
     let world = World::new().variable("PITON_MODEL_ROUTES_PATH", path);
     let environment = Environment::of(world.variables.clone());
-    let every: Vec<Known<'_>> = providers::registry::providers()
+    let every: Vec<Known<'_>> = registry::providers()
         .map(|one| Known { id: one.id, aliases: one.aliases, keys: one.key_env, regions: &[] })
         .collect();
     let sources = Sources {

@@ -3,24 +3,26 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Code, chain};
 use crate::extract::{Query, Whole};
 use crate::wire;
-use actors::credentials::stored;
+use actors::credentials::{Held, NotHeld};
 use actors::order::Lane;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Extension, Json, Router};
 use events::credential::{
-    Added, Command, Credential, ENVIRONMENT, Kind, ProviderId, Refusal, Removed, Rotated,
-    State as Folded,
+    Added, Command, Credential, ENVIRONMENT, ProviderId, Refusal, Removed, Rotated, State as Folded,
 };
+use events::quantity::{Instant, Millis};
 use events::record::Actor;
+use providers::login::Tokens;
 use providers::registry;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::vault::{Name, Plain, Revision, Vault, VaultError};
+use std::path::{Path, PathBuf};
+use store::vault::{Name, Revision, Vault, VaultError};
 
 /// The routes of this resource.
 pub fn routes() -> Router<App> {
@@ -37,7 +39,22 @@ struct Asked {
     action: Action,
     provider: String,
     profile: String,
+    /// An API key.
     key: Option<String>,
+    /// The tokens of a login.
+    login: Option<Login>,
+    /// The file of another program that keeps a login: Codex's `auth.json`.
+    follow: Option<PathBuf>,
+}
+
+/// The tokens of a login.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    access_token: String,
+    refresh_token: String,
+    account_id: Option<String>,
+    expires_at_ms: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -90,7 +107,7 @@ fn read(bytes: &[u8]) -> Result<Asked, ApiError> {
     serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         invalid(format!(
-            "the body is not {{action?, provider, profile, key?}} at line {line}, column {column}; an action is add, rotate, mark_dead or revive"
+            "the body is not {{action?, provider, profile, key?|login?|follow?}} at line {line}, column {column}; an action is add, rotate, mark_dead or revive"
         ))
     })
 }
@@ -105,16 +122,14 @@ pub async fn change(
     Extension(caller): Extension<Caller>,
     Whole(bytes): Whole,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let Asked { action, provider, profile, key } = read(&bytes)?;
+    let Asked { action, provider, profile, key, login, follow } = read(&bytes)?;
     let provider = known(&provider)?;
-    let secret = || -> Result<Plain, ApiError> {
-        let key = key.as_deref().map(str::trim).filter(|key| !key.is_empty());
-        let key = key.ok_or_else(|| invalid("key: give the provider's key"))?;
-        if key.chars().all(|c| c.is_ascii_graphic()) {
-            Ok(stored(key))
-        } else {
-            Err(invalid("key: a key has visible ASCII characters only"))
-        }
+    let secret = || match (key, login, follow) {
+        (Some(key), None, None) => self::key(&key),
+        (None, Some(login), None) => tokens(provider, login),
+        (None, None, Some(path)) => following(&app, provider, &path),
+        (None, None, None) => Err(invalid("key: give the provider's key, or login, or follow")),
+        (_, _, _) => Err(invalid("give one of key, login and follow")),
     };
     let (status, state) = match action {
         Action::Add => {
@@ -134,8 +149,42 @@ pub async fn change(
     };
     let shown = state.profiles.get(&profile);
     let now = app.clock().now();
-    let shown = shown.map(|one| wire::credential::profile(&profile, one, now));
+    let shown = shown.map(|one| wire::credential::profile(provider, &profile, one, now));
     Ok((status, Json(json!({"provider": provider.as_str(), "profile": shown}))))
+}
+
+fn key(key: &str) -> Result<Held, ApiError> {
+    match key.trim() {
+        "" => Err(invalid("key: give the provider's key")),
+        key if key.chars().all(|c| c.is_ascii_graphic()) => Ok(Held::key(key)),
+        _ => Err(invalid("key: a key has visible ASCII characters only")),
+    }
+}
+
+/// A provider that somebody can log in to.
+fn has_login(provider: ProviderId) -> Result<(), ApiError> {
+    let why = || invalid(format!("{provider} takes a key: nobody logs in to it"));
+    registry::issuer(provider.as_str()).map(drop).ok_or_else(why)
+}
+
+fn tokens(provider: ProviderId, login: Login) -> Result<Held, ApiError> {
+    has_login(provider)?;
+    let Login { access_token, refresh_token, account_id, expires_at_ms } = login;
+    let tokens = Tokens::new(access_token, refresh_token, account_id)
+        .ok_or_else(|| invalid("login: a token has visible ASCII characters, 8192 at most"))?;
+    let said = expires_at_ms.map(|millis| Instant(0).after(Millis(millis)));
+    let expires = said.or(tokens.expires);
+    Ok(Held::login(&Tokens { expires, ..tokens }))
+}
+
+fn following(app: &App, provider: ProviderId, path: &Path) -> Result<Held, ApiError> {
+    has_login(provider)?;
+    if app.cluster.is_some() {
+        return Err(invalid(
+            "follow: the file is one machine's, and every node of a cluster would need it: log in, or import without --follow",
+        ));
+    }
+    Held::following(path).map_err(|error: NotHeld| invalid(chain(&error)))
 }
 
 async fn decide(
@@ -154,24 +203,26 @@ async fn add(
     app: &App,
     caller: &Caller,
     (provider, profile): (ProviderId, &str),
-    secret: &Plain,
+    secret: &Held,
 ) -> Result<std::sync::Arc<Folded>, ApiError> {
     let (vault, name) = (vault(app)?, name(provider, profile)?);
     let there = app.observe::<Credential>(provider).await?;
     if there.state.profiles.contains_key(profile) {
         return Err(Refusal::Exists.into());
     }
-    let revision = match vault.put(&name, secret, Revision::NONE).await {
-        Ok(revision) => revision.0,
+    let revision = match vault.put(&name, &secret.value, Revision::NONE).await {
+        Ok(revision) => revision,
         // What an earlier try put there and nobody recorded: its caller tries again.
         Err(conflict @ VaultError::Conflict { .. }) => match vault.get(&name).await? {
-            Some(kept) if kept.value == *secret => kept.revision.0,
+            Some(kept) if kept.value == secret.value => kept.revision,
             Some(_) | None => return Err(conflict.into()),
         },
         Err(error) => return Err(error.into()),
     };
-    let (by, kind) = (caller.actor, Kind::ApiKey);
-    let added = Added { profile: profile.to_owned(), kind, by, revision };
+    app.credentials.forget(provider, profile);
+    let (by, kind, expires) = (caller.actor, secret.kind, secret.expires);
+    let revision = secret.revision(revision);
+    let added = Added { profile: profile.to_owned(), kind, by, revision, expires };
     let order = app.order(Command::Add(added), caller.actor, Lane::Data);
     match app.ask::<Credential>(provider, order).await? {
         Ok(observed) => Ok(observed.state),
@@ -189,12 +240,17 @@ async fn rotate(
     app: &App,
     caller: &Caller,
     (provider, profile): (ProviderId, &str),
-    secret: &Plain,
+    secret: &Held,
 ) -> Result<std::sync::Arc<Folded>, ApiError> {
     let (vault, name) = (vault(app)?, name(provider, profile)?);
     let there = app.observe::<Credential>(provider).await?;
-    if !there.state.profiles.contains_key(profile) {
-        return Err(Refusal::NoSuchProfile.into());
+    let known = there.state.profiles.get(profile).ok_or(Refusal::NoSuchProfile)?;
+    if known.kind != secret.kind {
+        let (is, given) = (wire::credential::kind(known.kind), wire::credential::kind(secret.kind));
+        let why = format!(
+            "profile {profile} of {provider} is of kind {is}, and what is given is of kind {given}: remove it first (`piton auth rm {provider} {profile}`), or give another name"
+        );
+        return Err(ApiError::new(Code::CredentialConflict, why));
     }
     let stands = match vault.get(&name).await {
         Ok(kept) => kept.map_or(Revision::NONE, |kept| kept.revision),
@@ -204,8 +260,9 @@ async fn rotate(
         ) => Revision::NONE,
         Err(error) => return Err(error.into()),
     };
-    let revision = vault.put(&name, secret, stands).await?.0;
-    let rotated = Rotated { profile: profile.to_owned(), revision };
+    let revision = secret.revision(vault.put(&name, &secret.value, stands).await?);
+    app.credentials.forget(provider, profile);
+    let rotated = Rotated { profile: profile.to_owned(), revision, expires: secret.expires };
     decide(app, caller.actor, provider, Command::Rotate(rotated)).await
 }
 

@@ -58,6 +58,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
     let routing = app.routing();
     let answers = routing.standing();
     let route_problems = super::harness::problems(&routing);
+    let mends = credentials(&app);
     let halted = views.iter().any(|view| view.state != Following::Running);
     let standing = app.node.gate.standing().borrow().clone();
     let out = match standing {
@@ -70,8 +71,13 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
     };
     let cluster = app.cluster.as_ref().map(wire::node::health);
     let apart = cluster.as_ref().is_some_and(|cluster| cluster.degraded);
-    let degraded =
-        out.is_some() || !parked.is_empty() || halted || answers.is_none() || !proved || apart;
+    let degraded = out.is_some()
+        || !parked.is_empty()
+        || halted
+        || answers.is_none()
+        || !proved
+        || apart
+        || !mends.is_empty();
     Json(json!({
         "status": if degraded { "degraded" } else { "ok" },
         "version": env!("CARGO_PKG_VERSION"),
@@ -99,6 +105,10 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
             "default_source": answers.map(|(_, _, source)| source.name()),
             "why": why(&routing),
         },
+        "credentials": {
+            "status": if mends.is_empty() { "ok" } else { "degraded" },
+            "problems": mends,
+        },
         "actors": {
             "runs_live": *app.directory.runs.live().borrow(),
             "sessions_live": *app.directory.sessions.live().borrow(),
@@ -119,6 +129,26 @@ fn why(routing: &Routing) -> Option<&str> {
         return Some("because it was selected (`piton selection show`)");
     }
     routing.default().map(|one| one.why.as_str())
+}
+
+/// The profiles about which a person has to do something, and what.
+fn credentials(app: &App) -> Vec<Value> {
+    let (mut found, now) = (Vec::new(), app.clock().now());
+    for (provider, known) in app.credentials.follower().all() {
+        for (name, profile) in &known.state.profiles {
+            if let Some(mend) = wire::credential::mend(provider, name, profile, now) {
+                let shown = wire::credential::profile(provider, name, profile, now);
+                found.push(json!({
+                    "provider": provider.as_str(),
+                    "profile": name,
+                    "state": shown.get("state"),
+                    "reason": shown.get("reason"),
+                    "mend": mend,
+                }));
+            }
+        }
+    }
+    found
 }
 
 /// What this build can do, for clients that ask before they try.

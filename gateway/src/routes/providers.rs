@@ -61,8 +61,9 @@ async fn list(State(app): State<App>) -> Json<Value> {
 
 fn profiles(app: &App, id: &str) -> Vec<Value> {
     let now = app.clock().now();
-    let profiles = id.parse().map(|id| app.credentials.profiles(id)).unwrap_or_default();
-    profiles.iter().map(|(name, one)| wire::credential::profile(name, one, now)).collect()
+    let Ok(id) = id.parse::<ProviderId>() else { return vec![] };
+    let profiles = app.credentials.profiles(id).into_iter();
+    profiles.map(|(name, one)| wire::credential::profile(id, &name, &one, now)).collect()
 }
 
 /// Which models.

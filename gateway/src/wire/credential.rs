@@ -2,15 +2,39 @@
 
 use super::time::rfc3339;
 use events::credential::{
-    Cooled, Cooling, Died, Event, Health, Kind, Profile, Recovered, Scope, Standing,
+    Cooled, Cooling, Death, Died, Event, Health, Kind, Profile, ProviderId, Recovered, Refresh,
+    Scope, Standing,
 };
 use events::quantity::Instant;
 use serde_json::{Value, json};
 
-const fn kind(kind: Kind) -> &'static str {
+/// The word for what a secret is.
+#[must_use]
+pub const fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::ApiKey => "api_key",
         Kind::Environment => "environment",
+        Kind::Login => "oauth",
+        Kind::Followed => "oauth_followed",
+    }
+}
+
+/// What a person has to do about a profile, if there is anything.
+#[must_use]
+pub fn mend(provider: ProviderId, name: &str, profile: &Profile, now: Instant) -> Option<String> {
+    let ended = profile.expires.is_some_and(|expires| expires <= now);
+    match (profile.health, profile.kind) {
+        (Health::Dead { reason: Death::NeedsLogin(_), .. }, _) => {
+            Some(format!("piton auth login {provider} {name}"))
+        }
+        (Health::Dead { reason: Death::ByHand, .. }, _) => None,
+        (Health::Dead { .. }, Kind::Login) => Some(format!(
+            "piton auth login {provider} {name}, or piton auth revive {provider} {name}"
+        )),
+        (Health::Alive, Kind::Followed) if ended => {
+            Some("use the program that refreshes the file once, such as `codex`".to_owned())
+        }
+        (Health::Dead { .. } | Health::Alive, _) => None,
     }
 }
 
@@ -30,10 +54,13 @@ pub fn event(event: &Event) -> Value {
             "kind": kind(added.kind),
             "by": added.by.to_string(),
             "revision": added.revision,
+            "expires": added.expires.map(rfc3339),
         }),
-        Event::Rotated(rotated) => {
-            json!({"profile": rotated.profile, "revision": rotated.revision})
-        }
+        Event::Rotated(rotated) => json!({
+            "profile": rotated.profile,
+            "revision": rotated.revision,
+            "expires": rotated.expires.map(rfc3339),
+        }),
         Event::Removed(removed) => json!({"profile": removed.profile}),
         Event::Cooled(Cooled { profile, scope: of, since, until, class }) => {
             let of = scope(of);
@@ -63,14 +90,29 @@ pub fn event(event: &Event) -> Value {
             json!({"profile": profile, "reason": reason.name(), "at": rfc3339(*at)})
         }
         Event::Revived(revived) => json!({"profile": revived.profile}),
+        Event::Refreshing(begun) => json!({"profile": begun.profile, "attempt": begun.attempt}),
+        Event::Refreshed(refreshed) => json!({
+            "profile": refreshed.profile,
+            "revision": refreshed.revision,
+            "expires": refreshed.expires.map(rfc3339),
+        }),
+        Event::RefreshFailed(failed) => json!({
+            "profile": failed.profile,
+            "reason": failed.why.name(),
+            "again": rfc3339(failed.again),
+        }),
+        Event::RefreshLost(lost) => json!({"profile": lost.profile, "attempt": lost.attempt}),
     }
 }
 
 /// One profile and how it fares. The state is the one for all models, unless something cools all of them.
 #[must_use]
-pub fn profile(name: &str, profile: &Profile, now: Instant) -> Value {
+pub fn profile(provider: ProviderId, name: &str, profile: &Profile, now: Instant) -> Value {
     let whole = profile.cooling.get(&Scope::Profile);
     let (state, reason) = match (profile.health, profile.standing("", now)) {
+        (Health::Dead { reason: reason @ Death::NeedsLogin(_), .. }, _) => {
+            ("needs_login", Some(reason.name()))
+        }
         (Health::Dead { reason, .. }, _) => ("dead", Some(reason.name())),
         (Health::Alive, Standing::Cooling { class, .. }) => ("cooling", Some(class.name())),
         (Health::Alive, Standing::HalfOpen) => {
@@ -107,8 +149,22 @@ pub fn profile(name: &str, profile: &Profile, now: Instant) -> Value {
         "next_try": whole.filter(|_| dead_since.is_none()).map(next_try),
         "dead_since": dead_since,
         "consecutive_401": profile.strikes,
+        "expires": profile.expires.map(rfc3339),
+        "refresh": refresh(profile.refresh),
+        "mend": mend(provider, name, profile, now),
         "last_error": profile.last.map(events::model_call::Class::name),
         "revision": profile.revision,
         "cooling": cooling,
     })
+}
+
+/// How the refresh of its token stands; null where nothing is to be said.
+fn refresh(refresh: Refresh) -> Value {
+    match refresh {
+        Refresh::Idle => Value::Null,
+        Refresh::Running { lost } => json!({"state": "running", "lost": lost}),
+        Refresh::Failed { again, why } => {
+            json!({"state": "failed", "reason": why.name(), "again": rfc3339(again)})
+        }
+    }
 }

@@ -288,6 +288,7 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
             "message": bodies.text(&failed.message),
             "profile": failed.profile,
             "profiles_ready": failed.others,
+            "token_renewed": failed.renewed,
             "duration_ms": failed.took.0,
             "wait_ms": failed.wait.map(|wait| wait.0),
             "partial_usage": usage::partial(&failed.partial),

@@ -139,6 +139,7 @@ pub(crate) fn failed(call: u32, charge: Charge) -> Event {
         message: "boom".into(),
         profile: None,
         others: 0,
+        renewed: false,
         took: Millis(3),
         wait: None,
         partial: Usage::default(),

@@ -303,6 +303,7 @@ fn outcome(dice: &mut Dice) -> Settled {
             message: "boom".into(),
             profile: None,
             others: 0,
+            renewed: false,
             took: Millis(3),
             partial: dice.pick(&[Usage::default(), used(4, 1, None), used(4, 1, Some(2))]),
         });

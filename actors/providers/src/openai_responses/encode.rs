@@ -64,7 +64,8 @@ pub(crate) fn encode(
     if !PLAIN.into_iter().any(|plain| request.model.starts_with(plain)) {
         put("include", to_raw_value(&["reasoning.encrypted_content"])?);
     }
-    if let Some(max) = request.params.output_max {
+    // The subscription refuses a bound on output by name, whatever it is; many clients send one with every request.
+    if let Some(max) = request.params.output_max.filter(|_| dialect == Dialect::Usual) {
         if max.0 < OUTPUT_MIN {
             let rule = format!("is {}", max.0);
             let mend = "give at least 16, or leave it out";

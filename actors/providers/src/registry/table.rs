@@ -14,7 +14,7 @@ const OPENAI: Quirks = Quirks {
     thinking: Thinking::Omitted,
     ..Quirks::STANDARD
 };
-/// A ChatGPT subscription. Its key is an access token, which is given by hand: there is no login yet.
+/// A ChatGPT subscription. Its key is the access token of a login.
 const CODEX: Quirks = Quirks { dialect: Dialect::Codex, tools_max: Some(128), ..Quirks::STANDARD };
 const OPENROUTER: Quirks = Quirks { tools_max: None, ..OPENAI };
 const AZURE: Quirks = Quirks { cache_key: CacheKey::Omitted, ..OPENAI };
@@ -33,6 +33,9 @@ const MINIMAX: Quirks =
 
 /// Those whose calls a subscription pays for.
 pub(super) const SUBSCRIPTIONS: [&str; 1] = ["openai-codex"];
+
+/// Those that a person logs in to, and who gives their tokens out.
+pub(super) const ISSUERS: [(&str, &str); 1] = [("openai-codex", "https://auth.openai.com")];
 
 /// Those that are served, in the order in which a default is looked for.
 pub(super) const PROVIDERS: [Provider; 35] = [

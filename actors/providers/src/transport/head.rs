@@ -4,6 +4,7 @@ use crate::bedrock::sign::{Ask, Credentials, sign};
 use crate::class::{Charge, Class, Failure};
 use crate::endpoint::{Auth, Dialect, Endpoint};
 use crate::family::Family;
+use crate::login::account_of;
 use crate::{anthropic, bedrock, gemini};
 use events::quantity::Instant;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -38,6 +39,8 @@ pub(super) fn form(headers: &HeaderMap, first: &[u8]) -> Form {
 pub(super) enum HeaderError {
     #[error("the key has characters that no header takes: read it again without its line end")]
     Key,
+    #[error("the login's account has characters that no header takes: log in again")]
+    Account,
     /// Its value may be a secret: only its name is ever said.
     #[error("configured header {0:?} is not one of HTTP: mend its name or its value")]
     Configured(String),
@@ -53,7 +56,7 @@ pub(super) enum HeaderError {
 impl From<HeaderError> for Failure {
     fn from(error: HeaderError) -> Self {
         let class = match error {
-            HeaderError::Key => Class::AuthInvalid,
+            HeaderError::Key | HeaderError::Account => Class::AuthInvalid,
             HeaderError::Configured(_) | HeaderError::NoRegion | HeaderError::NoClock => {
                 Class::InvalidRequest
             }
@@ -78,8 +81,13 @@ pub(super) fn headers(endpoint: &Endpoint, accept: &'static str) -> Result<Heade
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     if endpoint.quirks.dialect == Dialect::Codex {
-        // Our own name: another product's would be a pretence.
-        headers.insert("originator", HeaderValue::from_static("piton"));
+        headers.insert("originator", HeaderValue::from_static(super::ORIGINATOR));
+        let said = endpoint.key.as_ref().and_then(|key| account_of(key.expose()));
+        if let Some(account) = endpoint.account.clone().or(said) {
+            let mut value = HeaderValue::from_str(&account).map_err(|_| HeaderError::Account)?;
+            value.set_sensitive(true);
+            headers.insert("chatgpt-account-id", value);
+        }
     }
     match endpoint.family {
         Family::OpenaiChat | Family::OpenaiResponses | Family::Gemini | Family::Bedrock => {}

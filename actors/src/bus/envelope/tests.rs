@@ -298,17 +298,19 @@ fn settings_words(out: &mut Vec<String>) {
 
 fn credential_commands() -> Vec<credential::Command> {
     use credential::{
-        Added, Command, Forbidden, Kind, Probing, Reason, Removed, Rotated, Saw, Seen,
+        Added, Command, Fault, Forbidden, Kind, LoginLost, Outcome, Probing, Reason, Removed,
+        Rotated, Saw, Seen, Stale, Told,
     };
     let profile = || String::from("main");
+    let told = |outcome| Command::Told(Told { profile: profile(), attempt: 7, outcome });
     let saw = |seen| {
         let (revision, model, began) = (300, "m".to_owned(), Instant(5));
         Command::Saw(Saw { profile: profile(), revision, model, began, seen })
     };
     let (kind, by, revision) = (Kind::ApiKey, Actor::Admin, 300);
     vec![
-        Command::Add(Added { profile: profile(), kind, by, revision }),
-        Command::Rotate(Rotated { profile: profile(), revision: 301 }),
+        Command::Add(Added { profile: profile(), kind, by, revision, expires: None }),
+        Command::Rotate(Rotated { profile: profile(), revision: 301, expires: Some(Instant(5)) }),
         Command::Remove(Removed { profile: profile() }),
         Command::MarkDead(Removed { profile: profile() }),
         Command::Revive(Removed { profile: profile() }),
@@ -321,6 +323,11 @@ fn credential_commands() -> Vec<credential::Command> {
             reason: Reason::Named,
             forbidden: Forbidden::Cools,
         }),
+        Command::Refresh(Stale { profile: profile(), revision }),
+        told(Outcome::Done { revision: 302, expires: Some(Instant(9)) }),
+        told(Outcome::Again { why: Fault::Limited, hint: Some(Millis(300)) }),
+        told(Outcome::NeedsLogin(LoginLost::Reused)),
+        told(Outcome::Lost),
     ]
 }
 

@@ -3,7 +3,7 @@
 //! Of a profile that is not ready nothing is sent, and nobody is blamed for a try that was not made.
 
 use super::{World, refused};
-use crate::credentials::{Credentials, Failed, NoProfile, Used, Wanted};
+use crate::credentials::{Credentials, Failed, NoProfile, Renewable, Used, Wanted};
 use events::credential::{ENVIRONMENT, ProviderId};
 use events::id::RunId;
 use events::model_call::Class;
@@ -54,6 +54,7 @@ pub(super) async fn whom(world: &World, run: RunId, ask: &AskModel) -> Result<Wh
         None => {}
         Some(used) => {
             endpoint.key = Some(used.key.clone());
+            endpoint.account.clone_from(&used.account);
             if used.profile != ENVIRONMENT {
                 endpoint.profile.clone_from(&used.profile);
             }
@@ -84,7 +85,9 @@ async fn chosen(
 fn unsent(error: &NoProfile) -> Settled {
     let (class, hint) = match error {
         NoProfile::Cooling { class, left, .. } => (*class, Some(*left)),
-        NoProfile::Dead(_) | NoProfile::Tried(_) => (Class::AuthInvalid, None),
+        NoProfile::Dead(_) | NoProfile::NeedsLogin { .. } | NoProfile::Tried(_) => {
+            (Class::AuthInvalid, None)
+        }
         NoProfile::NoSecret(_) | NoProfile::Stale(_) => (Class::ServerError, None),
     };
     Settled::Failed(Failure {
@@ -97,16 +100,35 @@ fn unsent(error: &NoProfile) -> Settled {
         message: error.to_string(),
         profile: None,
         others: 0,
+        renewed: false,
         took: Millis(0),
         partial: Usage::default(),
     })
+}
+
+/// Whether a token was refused that there is a newer one of now. It is looked for once in a step: a new one that is
+/// refused too is a fault of the profile.
+pub(super) async fn renewed(
+    world: &World,
+    whom: &Whom,
+    ask: &AskModel,
+    failure: Option<&providers::Failure>,
+) -> bool {
+    let (Some(credentials), Some(used)) = (&world.credentials, &whom.used) else { return false };
+    let is_refused = |failure: &providers::Failure| {
+        failure.status == Some(401) || failure.class == Class::AuthExpired
+    };
+    if ask.renewed || !failure.is_some_and(is_refused) {
+        return false;
+    }
+    credentials.refresh_once(used).await.is_some()
 }
 
 /// Tells the owner of the profile what came back.
 pub(super) fn tell(
     world: &World,
     whom: &Whom,
-    model: &str,
+    ask: &AskModel,
     began: Instant,
     answer: Result<&providers::Answer, &providers::Failure>,
 ) {
@@ -115,7 +137,11 @@ pub(super) fn tell(
         class: failure.class,
         status: failure.status,
         hint: failure.hint,
-        message: &failure.message,
+        // Words about a token that could not be had anew say nothing of the login.
+        message: match used.renewable {
+            Renewable::Refreshed | Renewable::Followed if !ask.renewed => "",
+            Renewable::No | Renewable::Refreshed | Renewable::Followed => &failure.message,
+        },
     });
-    credentials.saw(used, model, began, failed);
+    credentials.saw(used, &ask.candidate.model, began, failed);
 }

@@ -8,7 +8,7 @@ use crate::private::{self, PrivateError, Readers};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,6 +103,20 @@ impl CredentialFile {
         let text = Plain::new(text.into_bytes());
         private::write(&self.0, std::str::from_utf8(text.expose()).unwrap_or_default())?;
         Ok(Some(done))
+    }
+
+    /// The mark of a value beside the file, locked; `None` while another process has it.
+    pub(super) fn alone(&self, name: &Name) -> Result<Option<File>, VaultError> {
+        let failed =
+            |source| PrivateError::Io { path: self.0.to_path_buf(), verb: "locked", source };
+        let beside = self.0.with_extension(format!("{name}.lock"));
+        let mark =
+            File::options().create(true).append(true).mode(0o600).open(&beside).map_err(failed)?;
+        match mark.try_lock() {
+            Ok(()) => Ok(Some(mark)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(failed(source).into()),
+        }
     }
 
     pub(super) fn get(&self, name: &Name) -> Result<Option<Kept>, VaultError> {
@@ -227,6 +241,20 @@ mod tests {
             assert!(said.contains("chmod 600") && !said.contains("one"), "{said}");
             assert!(file.put(&name("b"), &value("x"), Revision::NONE).is_err());
         }
+    }
+
+    #[test]
+    fn one_value_is_one_process_to_be_at_and_others_are_free() {
+        let home = tempfile::tempdir().unwrap();
+        let file = CredentialFile::at(&home.path().join("credentials.json"));
+        let other = CredentialFile::at(file.path());
+        let held = file.alone(&name("main")).unwrap();
+        assert!(held.is_some() && other.alone(&name("main")).unwrap().is_none());
+        assert!(other.alone(&name("spare")).unwrap().is_some());
+        other.put(&name("main"), &value("one"), Revision::NONE).unwrap();
+        drop(held);
+        assert!(other.alone(&name("main")).unwrap().is_some());
+        assert_eq!(file.names().unwrap(), [name("main")], "marks are no credentials");
     }
 
     #[test]

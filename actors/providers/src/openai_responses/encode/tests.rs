@@ -271,3 +271,15 @@ fn the_subscription_is_asked_in_pieces_with_instructions_and_few_fields() {
     });
     assert_eq!(body.unwrap(), expected);
 }
+
+/// It refuses a bound on output by name, and many clients send one with every request.
+#[test]
+fn the_subscription_is_given_no_bound_on_output() {
+    let mut given = request(&[user("a")]);
+    given.params.output_max = Some(Tokens(4_096));
+    let sent = |endpoint: &Endpoint| -> Value {
+        serde_json::from_slice(&encode(endpoint, &given, Mode::Whole).unwrap()).unwrap()
+    };
+    assert_eq!(sent(&codex())["max_output_tokens"], Value::Null);
+    assert_eq!(sent(&endpoint())["max_output_tokens"], json!(4_096));
+}

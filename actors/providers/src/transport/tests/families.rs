@@ -165,9 +165,8 @@ async fn responses_are_asked_and_streamed() {
 async fn a_subscription_is_asked_in_pieces_under_our_own_name_and_answers_without_a_type() {
     let (peer, endpoint) = peer(Family::OpenaiResponses).await;
     let quirks = Quirks { dialect: Dialect::Codex, ..Quirks::STANDARD };
-    let endpoint = Endpoint { quirks, ..endpoint };
-    let mut given = request();
-    given.params.output_max = None;
+    let endpoint = Endpoint { quirks, account: Some("acc-7".to_owned()), ..endpoint };
+    let given = request();
     let bytes =
         format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{RESPONSES}", RESPONSES.len());
     let client = Client::new().unwrap();
@@ -180,6 +179,9 @@ async fn a_subscription_is_asked_in_pieces_under_our_own_name_and_answers_withou
         head.contains("originator: piton") && head.contains("accept: text/event-stream"),
         "{head}"
     );
+    assert!(head.contains("chatgpt-account-id: acc-7") && head.contains("bearer "), "{head}");
+    let listed = client.models(&endpoint).await.unwrap_err();
+    assert!(listed.message.contains("does not list its models"), "{listed}");
     assert_eq!((&sent["stream"], &sent["instructions"]), (&json!(true), &json!("")));
     assert_eq!(answer.unwrap().message.plain(), "héllo 日本🦀");
 }
