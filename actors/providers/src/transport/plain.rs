@@ -50,10 +50,6 @@ impl Client {
             .header(CONTENT_TYPE, HeaderValue::from_static(kind))
             .header("originator", HeaderValue::from_static(super::ORIGINATOR))
             .body(reqwest::Body::wrap(leaving));
-        let late = || {
-            let words = format!("no answer within {} s", PLAIN.as_secs());
-            Failure::ours(Class::Timeout, Charge::Unknown, &words)
-        };
         let exchange = async {
             let sent = ask.send().await;
             let mut response = sent.map_err(|error| broken::failure(&error, Stage::Asking))?;
@@ -70,7 +66,13 @@ impl Client {
             }
             Ok(said)
         };
-        let outcome = timeout_at(ends, exchange).await.unwrap_or_else(|_| Err(late()));
-        outcome.map_err(|failure| refused.or(failure))
+        match timeout_at(ends, exchange).await {
+            Ok(Ok(said)) => Ok(said),
+            Ok(Err(failure)) => Err(refused.or(failure)),
+            Err(_) => {
+                let words = format!("no answer within {} s", PLAIN.as_secs());
+                Err(refused.or(Failure::ours(Class::Timeout, Charge::Unknown, &words)))
+            }
+        }
     }
 }
