@@ -3,6 +3,8 @@
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+pub(crate) mod hear;
+pub(crate) mod play;
 
 use crate::endpoint::Endpoint;
 use url::Url;

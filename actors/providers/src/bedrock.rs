@@ -4,6 +4,8 @@
 pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod frames;
+pub(crate) mod hear;
+pub(crate) mod play;
 pub(crate) mod sign;
 
 use crate::endpoint::Endpoint;

@@ -3,7 +3,7 @@
 //! Status codes lie (a bad key is 400 at some, a context overflow 429 at others), so the body's own code counts
 //! first and its words last. This module says what happened; what is done about it is `events::model_call`.
 
-mod date;
+pub(crate) mod date;
 pub(crate) mod envelope;
 pub(crate) mod hint;
 mod words;

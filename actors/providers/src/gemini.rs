@@ -6,6 +6,8 @@
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+pub(crate) mod hear;
+pub(crate) mod play;
 
 use crate::endpoint::Endpoint;
 use crate::family::Mode;

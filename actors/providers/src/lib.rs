@@ -7,7 +7,8 @@
 //!
 //! Reading order: [`endpoint`] and [`registry`] (where a call goes), [`delta`] (what it yields), [`family`] (what is
 //! spoken there, pure), [`encode`] and [`decode`] (what the families share), a module for each family, [`sse`],
-//! [`class`] (what went wrong), [`login`] (tokens that are asked for and end), [`transport`] (the only socket), [`pricing`], [`metric`].
+//! [`class`] (what went wrong), [`login`] (tokens that are asked for and end), [`play`] (the other side of the wire),
+//! [`transport`] (the only socket), [`pricing`], [`metric`].
 
 #![warn(missing_docs)]
 
@@ -27,6 +28,7 @@ pub mod login;
 pub mod metric;
 mod openai_chat;
 mod openai_responses;
+pub mod play;
 pub mod pricing;
 pub mod registry;
 mod schema;

@@ -4,3 +4,5 @@
 pub(crate) mod decode;
 pub(crate) mod embed;
 pub(crate) mod encode;
+pub(crate) mod hear;
+pub(crate) mod play;

@@ -5,3 +5,5 @@
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+pub(crate) mod hear;
+pub(crate) mod play;

@@ -146,7 +146,7 @@ pub(crate) fn json(payload: &[u8]) -> Option<Value> {
 }
 
 /// CRC-32 as in zlib, a byte at a time.
-fn crc32(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     let step = |sum: u32, byte: &u8| {
         let [low, ..] = sum.to_le_bytes();
         TABLE.get(usize::from(low ^ byte)).copied().unwrap_or_default() ^ (sum >> 8)
@@ -174,19 +174,20 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// Writes frames, for tests of whoever reads them.
-#[cfg(test)]
+/// Frames as they are written.
 pub(crate) mod written {
-    use super::crc32;
+    use super::{PRELUDE_BYTES, SUM_BYTES, TEXT, crc32};
 
     /// A frame with these headers of text and this payload.
     pub(crate) fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
         let mut head = Vec::new();
         for (name, value) in headers {
-            head.push(u8::try_from(name.len()).unwrap());
+            // A length that does not fit is written as one that no reader believes.
+            head.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
             head.extend_from_slice(name.as_bytes());
-            head.push(7);
-            head.extend_from_slice(&u16::try_from(value.len()).unwrap().to_be_bytes());
+            head.push(TEXT);
+            let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
+            head.extend_from_slice(&length.to_be_bytes());
             head.extend_from_slice(value.as_bytes());
         }
         raw(&head, payload)
@@ -194,9 +195,10 @@ pub(crate) mod written {
 
     /// A frame with headers as they are.
     pub(crate) fn raw(head: &[u8], payload: &[u8]) -> Vec<u8> {
-        let total = u32::try_from(16 + head.len() + payload.len()).unwrap();
-        let mut frame = total.to_be_bytes().to_vec();
-        frame.extend_from_slice(&u32::try_from(head.len()).unwrap().to_be_bytes());
+        let length = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes();
+        let total = PRELUDE_BYTES + head.len() + payload.len() + SUM_BYTES;
+        let mut frame = length(total).to_vec();
+        frame.extend_from_slice(&length(head.len()));
         frame.extend_from_slice(&crc32(&frame).to_be_bytes());
         frame.extend_from_slice(head);
         frame.extend_from_slice(payload);
