@@ -7,7 +7,9 @@ use crate::family::Family;
 use crate::login::account_of;
 use crate::{anthropic, bedrock, gemini};
 use events::quantity::Instant;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 
 /// What a success is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,13 @@ pub(super) fn form(headers: &HeaderMap, first: &[u8]) -> Form {
     } else {
         Form::Events
     }
+}
+
+/// The coding of a body, when it is one that nobody asked for: read as it stands, parts of it could pass for an answer.
+pub(super) fn coding(headers: &HeaderMap) -> Option<String> {
+    let said = headers.get(CONTENT_ENCODING)?;
+    let said = String::from_utf8_lossy(said.as_bytes()).trim().to_ascii_lowercase();
+    (!said.is_empty() && said != "identity").then(|| said.chars().take(40).collect())
 }
 
 /// A header can not be sent.

@@ -1,6 +1,7 @@
 //! A reply that is being read, within its two deadlines and its bounds.
 
 use super::broken::{self, Stage};
+use super::head::coding;
 use crate::class::{
     Charge, Class, Failure, Reply, classify, classify_inside, request_id, server_now,
 };
@@ -55,7 +56,12 @@ impl<'a> Incoming<'a> {
         };
         let mut incoming = Self { endpoint, response, began, ends };
         if incoming.response.status().is_success() {
-            return Ok(incoming);
+            let Some(coding) = coding(incoming.headers()) else { return Ok(incoming) };
+            let words = format!(
+                "the answer is in the coding {coding}, which was not asked for: have whatever stands in between not compress"
+            );
+            let failure = Failure::ours(Class::StreamError, Charge::Unknown, &words);
+            return Err(incoming.about(failure, Usage::default()));
         }
         // A body that breaks off still has its status.
         let body = incoming.collect(Bytes::new(), ERROR_BYTES_MAX).await.unwrap_or_default();

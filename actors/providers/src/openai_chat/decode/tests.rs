@@ -337,6 +337,24 @@ fn odd_chunks_are_tolerated() {
 }
 
 #[test]
+fn usage_is_taken_from_whichever_chunk_has_it_and_the_last_one_wins() {
+    let chunk = |usage: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"a\"}}}}],\"usage\":{usage}}}\n\n"
+        )
+    };
+    // With the last words, not behind them; and once before, smaller.
+    let text = [
+        chunk(r#"{"prompt_tokens":16000,"completion_tokens":1}"#),
+        chunk(r#"{"prompt_tokens":16000,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":15000}}"#),
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n".to_owned(),
+    ];
+    let usage = shredder::whole(Family::OpenaiChat, &text.concat()).result.unwrap().usage;
+    let then = [usage.prompt, usage.completion, usage.cached_input].map(|count| count.unwrap().0);
+    assert_eq!(then, [16_000, 2, 15_000]);
+}
+
+#[test]
 fn an_endless_answer_is_cut_off() {
     let piece = "x".repeat(1 << 20);
     let chunk = json!({ "index": 0, "delta": { "content": piece } });
