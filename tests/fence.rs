@@ -75,7 +75,8 @@ struct Nodes {
 impl Nodes {
     async fn of(count: usize) -> Self {
         let nats = Nats::one(Sync::Always).await;
-        let model = gateway::demo::start().await.unwrap().base_url();
+        let model =
+            gateway::scripted::talk().await.unwrap().base_url(providers::Family::OpenaiChat);
         let (urls, monitors) = (nats.urls().join(","), nats.monitors().join(","));
         let (mut nodes, mut doors, mut folders) = (vec![], vec![], vec![]);
         for nth in 0..count {

@@ -33,6 +33,7 @@ use crate::auth::private::{self, PrivateError};
 use crate::config::{Config, Secret};
 use crate::directory::Directory;
 use crate::error::Exit;
+use crate::scripted::{self, Scripted};
 use crate::service::{Bounded, router};
 use crate::telemetry::Metrics;
 use ::projections::{self as views, Runner};
@@ -364,13 +365,10 @@ fn prepare(config: &Config, faults: &Faults) -> Result<(), BootError> {
     Ok(())
 }
 
-async fn start_demo(demo: Demonstration) -> Result<Option<String>, BootError> {
+async fn start_demo(demo: Demonstration) -> Result<Option<Scripted>, BootError> {
     match demo {
         Demonstration::Off => Ok(None),
-        Demonstration::On => {
-            let demo = crate::demo::start().await.map_err(BootError::Demo)?;
-            Ok(Some(demo.base_url()))
-        }
+        Demonstration::On => scripted::talk().await.map(Some).map_err(BootError::Demo),
     }
 }
 

@@ -26,6 +26,7 @@ mod progress;
 mod providers;
 mod routes;
 mod run;
+mod scripted;
 mod selection;
 mod serve;
 mod settings;
@@ -123,6 +124,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Budget(verb) => wait(budget::budget(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
+        Verb::Scripted(typed) => beside_a_node(scripted::scripted(ctx, typed)),
         Verb::Completion(completion) => about::completion(ctx, &completion),
         Verb::Version => about::version(ctx),
     }

@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`cli`] and [`config`], [`boot`] (how a node starts and stops), [`app`], [`service`] (what every request
 //! passes), [`routes`], then what they speak: [`front`] (the wires of others), [`wire`] (ours), [`stream`]; beside them
-//! [`bundle`] (what the machines of a cluster need), [`auth`], [`error`], [`telemetry`], [`demo`].
+//! [`bundle`] (what the machines of a cluster need), [`auth`], [`error`], [`telemetry`], [`scripted`].
 
 pub mod app;
 pub mod auth;
@@ -13,13 +13,13 @@ pub mod boot;
 pub mod bundle;
 pub mod cli;
 pub mod config;
-pub mod demo;
 pub mod directory;
 pub mod error;
 pub mod extract;
 pub mod front;
 pub mod metric;
 pub mod routes;
+pub mod scripted;
 pub mod service;
 pub mod stream;
 pub mod telemetry;

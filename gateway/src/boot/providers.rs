@@ -2,6 +2,7 @@
 //! answer on this machine. Says who answers when nobody is named, and why.
 
 use crate::config::{Config, Model};
+use crate::scripted::{self, Scripted};
 use actors::clock::Clock;
 use actors::credentials::Credentials;
 use actors::follower::Follower;
@@ -18,6 +19,14 @@ use url::Url;
 
 /// The id under which the scripted model is reached.
 pub(super) const DEMO: &str = "demo";
+/// The ids under which it is reached by each family's wire.
+const DEMOS: [(&str, Family); 5] = [
+    (DEMO, Family::OpenaiChat),
+    ("demo-anthropic", Family::AnthropicMessages),
+    ("demo-gemini", Family::Gemini),
+    ("demo-bedrock", Family::Bedrock),
+    ("demo-responses", Family::OpenaiResponses),
+];
 /// The model of a provider that answers when nobody is named, as of 2026-11-30.
 const DATED_DEFAULTS: [(&str, &str); 5] = [
     ("openai", "gpt-6-luna"),
@@ -170,21 +179,24 @@ impl Answering {
     }
 }
 
-/// Looks round. `demo` is the scripted model's address, when it was asked for.
+/// Looks round. `demo` is the scripted model, when it was asked for.
 ///
 /// # Errors
 ///
 /// [`ProviderError`] for settings that do not make sense.
-pub(super) async fn find(config: &Config, demo: Option<String>) -> Result<Found, ProviderError> {
+pub(super) async fn find(config: &Config, demo: Option<Scripted>) -> Result<Found, ProviderError> {
     let client = Client::new()?.with_clock(|| Clock::System.now());
     let mut endpoints = BTreeMap::new();
     let mut models = vec![];
     let mut default = None;
     let mut elsewhere = vec![];
-    if let Some(url) = demo.and_then(|url| url.parse::<Url>().ok()) {
-        let demo = Endpoint::new(DEMO, Family::OpenaiChat, url, None, Quirks::STANDARD);
-        endpoints.insert(DEMO.to_owned(), demo);
-        models.extend(crate::demo::MODELS.map(|model| format!("{DEMO}:{model}")));
+    if let Some(demo) = demo {
+        for (id, family) in DEMOS {
+            let Ok(url) = demo.base_url(family).parse::<Url>() else { continue };
+            let endpoint = Endpoint::new(id, family, url, None, Quirks::STANDARD);
+            endpoints.insert(id.to_owned(), endpoint);
+            models.extend(scripted::MODELS.map(|model| format!("{id}:{model}")));
+        }
         default = Some(of(DEMO, None, "because --demo was given (a script, no model)".to_owned()));
     }
     for provider in registry::providers() {
@@ -259,7 +271,7 @@ fn of(provider: &str, model: Option<String>, why: String) -> Default {
     let dated =
         DATED_DEFAULTS.iter().find(|(id, _)| *id == provider).map(|(_, model)| (*model).to_owned());
     let names = if provider == DEMO {
-        Names::These(crate::demo::MODELS.map(str::to_owned).into())
+        Names::These(scripted::MODELS.map(str::to_owned).into())
     } else {
         Names::Any
     };

@@ -7,12 +7,14 @@ mod budget;
 mod cluster;
 mod harness;
 mod prices;
+mod scripted;
 
 pub use auth::{Auth, Import, Login, Profile, Secret};
 pub use budget::{Budget, BudgetScope, BudgetSet, Per, Unpriced};
 pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes, UpgradeSchema};
 pub use harness::{Providers, ProvidersTest, Selection};
 pub use prices::Prices;
+pub use scripted::Scripted;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -142,6 +144,9 @@ pub enum Verb {
     /// Show or check the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Play a provider that follows a script, faults and all, for drills against one's own settings
+    #[command(after_help = scripted::EXAMPLES)]
+    Scripted(Scripted),
     /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  piton completion bash > ~/.local/share/bash-completion/completions/piton\n  \

@@ -109,6 +109,7 @@ fn the_verbs_are_these_and_each_says_what_it_is_for() {
         "budget show",
         "budget rm",
         "usage",
+        "scripted",
         "config show",
         "config validate",
         "completion",
@@ -305,4 +306,22 @@ fn a_closed_pipe_is_no_failure_and_a_full_disk_is() {
         };
         assert_eq!(run(&mut ctx, Verb::Version), exit, "{kind}");
     }
+}
+
+#[test]
+fn a_script_is_checked_and_what_is_wrong_with_it_is_named() {
+    let home = home();
+    let file = home.path().join("drill.toml");
+    let typed = file.display().to_string();
+    std::fs::write(&file, "[[provider]]\nname = \"p\"\nrefuse = true\n").unwrap();
+    let sound = piton(home.path(), &["scripted", "--script", &typed, "--check"]);
+    assert_eq!(sound.exit, Exit::Ok, "{}", sound.err);
+    std::fs::write(&file, "[[provider]]\nname = \"p\"\n[[provider.turn]]\nfail = \"limited\"\n")
+        .unwrap();
+    let wrong = piton(home.path(), &["scripted", "--script", &typed, "--check"]);
+    assert_eq!(wrong.exit, Exit::Usage);
+    assert!(wrong.err.contains("drill.toml: line 4: fail = \"limited\""), "{}", wrong.err);
+    let none = piton(home.path(), &["scripted", "--script", "/nowhere.toml"]);
+    assert_eq!(none.exit, Exit::Failure);
+    assert!(none.err.contains("cannot read /nowhere.toml"), "{}", none.err);
 }

@@ -33,9 +33,9 @@ async fn json_of(response: Response) -> Value {
 async fn with_demo(test: impl AsyncFnOnce(&Caller)) {
     // This build of the client takes no TLS provider by itself; another test may have set it already.
     let _set = rustls::crypto::ring::default_provider().install_default();
-    let demo = start().await.unwrap();
+    let demo = talk().await.unwrap();
     let client = Client::builder().timeout(PATIENCE).no_proxy().build().unwrap();
-    test(&Caller { client, base_url: demo.base_url() }).await;
+    test(&Caller { client, base_url: demo.base_url(Family::OpenaiChat) }).await;
     demo.stop();
 }
 
@@ -270,8 +270,8 @@ async fn a_slow_answer_of_the_demo_comes_in_pieces() {
 #[tokio::test]
 async fn a_stopped_demo_takes_no_more_calls() {
     with_demo(async |caller| {
-        let demo = start().await.unwrap();
-        let url = format!("{}/models", demo.base_url());
+        let demo = talk().await.unwrap();
+        let url = format!("{}/models", demo.base_url(Family::OpenaiChat));
         let get = || async { caller.client.get(&url).send().await };
         assert_eq!(get().await.unwrap().status(), StatusCode::OK);
         demo.stop();

@@ -9,41 +9,6 @@ pub(super) const STRIKES: u8 = 2;
 /// Texts that are remembered: 256; the one that began longest ago goes first, and would then fail twice again.
 const TEXTS_MAX: usize = 256;
 
-/// How a call fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// 429 with `retry-after: 1`.
-    RateLimited,
-    /// 500.
-    ServerError,
-    /// 401.
-    KeyRefused,
-    /// The connection breaks in the middle of the answer.
-    Cut,
-    /// The answer stops in the middle and the connection stays.
-    Stall,
-}
-
-impl Fault {
-    const ALL: [Self; 5] =
-        [Self::RateLimited, Self::ServerError, Self::KeyRefused, Self::Cut, Self::Stall];
-
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fault| fault.name() == name)
-    }
-
-    /// Its word in the script.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::RateLimited => "429",
-            Self::ServerError => "500",
-            Self::KeyRefused => "401",
-            Self::Cut => "cut",
-            Self::Stall => "stall",
-        }
-    }
-}
-
 /// How often each text has failed.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {

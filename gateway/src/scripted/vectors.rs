@@ -41,7 +41,8 @@ fn count(message: &Message) -> u64 {
         | Part::Refusal { .. } => None,
     };
     let tokens: usize = message.parts.iter().filter_map(tokens).sum();
-    super::script::words(&message.plain()).saturating_add(u64::try_from(tokens).unwrap_or(u64::MAX))
+    super::converse::words(&message.plain())
+        .saturating_add(u64::try_from(tokens).unwrap_or(u64::MAX))
 }
 
 /// A vector of length 1.

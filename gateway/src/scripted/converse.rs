@@ -1,10 +1,11 @@
-//! What the demo says to a conversation: a pure function of the request, so that a repeat gives the same answer.
+//! What a script that talks says to a conversation: a pure function of the request, so that a repeat gives the same
+//! answer.
 
 use super::HELP;
-use super::fault::{Fault, STRIKES};
-use crate::front::asked::Asked;
+use super::fault::Wrong;
+use super::schedule::STRIKES;
 use events::message::{Message, Part, Role};
-use serde::Deserialize;
+use providers::play::Heard;
 use serde_json::json;
 
 /// How every answer begins. First, so that an answer that is cut short says it too.
@@ -19,7 +20,7 @@ const NOTE: &str = "note_append";
 
 /// What it does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Spoken {
     /// Says a text.
     Say(String),
     /// Says a text with a pause after each word.
@@ -27,7 +28,21 @@ pub(super) enum Turn {
     /// Makes calls, in this order.
     Call(Vec<Call>),
     /// Fails, unless this text has failed often enough.
-    Fail(Fault),
+    Fail {
+        /// As it was asked for.
+        word: String,
+        wrong: Wrong,
+        often: Often,
+    },
+}
+
+/// How often a text fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Often {
+    /// Until it has failed often enough.
+    Strikes,
+    /// Every time.
+    Always,
 }
 
 /// A call that the script makes; its id comes from the request.
@@ -38,29 +53,29 @@ pub(super) struct Call {
 }
 
 /// The next turn of a conversation.
-pub(super) fn turn(asked: &Asked) -> Turn {
-    let Some(at) = asked.messages.iter().rposition(|message| message.role == Role::User) else {
-        return Turn::Say(format!("{SIGN} There is no user message to answer."));
+pub(super) fn turn(heard: &Heard) -> Spoken {
+    let Some(at) = heard.messages.iter().rposition(|message| message.role == Role::User) else {
+        return Spoken::Say(format!("{SIGN} There is no user message to answer."));
     };
-    let (_, since) = asked.messages.split_at_checked(at).unwrap_or_default();
+    let (_, since) = heard.messages.split_at_checked(at).unwrap_or_default();
     let text = since.first().map(Message::plain).unwrap_or_default();
     match Wish::read(text.trim()) {
-        Wish::Say(text) => Turn::Say(format!("{SIGN} {text}")),
-        Wish::Slow(words) => Turn::SaySlowly(count(words)),
-        Wish::Fail(fault) => Turn::Fail(fault),
-        Wish::Call(calls) => call(asked, calls, since),
+        Wish::Say(text) => Spoken::Say(format!("{SIGN} {text}")),
+        Wish::Slow(words) => Spoken::SaySlowly(count(words)),
+        Wish::Fail(word, wrong, often) => Spoken::Fail { word, wrong, often },
+        Wish::Call(calls) => call(heard, calls, since),
     }
 }
 
 /// The text of the last user message; the fault schedule counts by it.
-pub(super) fn last_text(asked: &Asked) -> String {
-    let last = asked.messages.iter().rev().find(|message| message.role == Role::User);
+pub(super) fn last_text(heard: &Heard) -> String {
+    let last = heard.messages.iter().rev().find(|message| message.role == Role::User);
     last.map(Message::plain).unwrap_or_default()
 }
 
 /// What it says when a fault has struck often enough.
-pub(super) fn recovered(fault: Fault) -> String {
-    format!("{SIGN} After {STRIKES} calls that failed ({}), this one succeeds.", fault.name())
+pub(super) fn recovered(word: &str) -> String {
+    format!("{SIGN} After {STRIKES} calls that failed ({word}), this one succeeds.")
 }
 
 /// What it says when a fault is asked of the model that never fails.
@@ -72,7 +87,7 @@ pub(super) fn spared(model: &str) -> String {
 enum Wish {
     Say(String),
     Slow(usize),
-    Fail(Fault),
+    Fail(String, Wrong, Often),
     Call(Vec<Call>),
 }
 
@@ -96,9 +111,11 @@ impl Wish {
         match first.to_lowercase().as_str() {
             "tool" if !rest.is_empty() => Self::tool(rest),
             "slow" => rest.parse().map_or_else(|_| Self::echo(text), Self::Slow),
-            "fail" => {
-                let name = rest.split_whitespace().next().unwrap_or_default();
-                Fault::named(name).map_or_else(|| Self::echo(text), Self::Fail)
+            how @ ("fail" | "always") => {
+                let word = rest.split_whitespace().next().unwrap_or_default();
+                let often = if how == "always" { Often::Always } else { Often::Strikes };
+                let fail = |wrong| Self::Fail(word.to_owned(), wrong, often);
+                Wrong::named(word).map_or_else(|| Self::echo(text), fail)
             }
             _ => Self::echo(text),
         }
@@ -150,23 +167,8 @@ fn count(words: usize) -> String {
     format!("{SIGN} {}", numbers.join(" "))
 }
 
-/// The parts of `extra` that the script heeds.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Heeded {
-    tool_choice: serde_json::Value,
-    parallel_tool_calls: Option<bool>,
-}
-
-/// A tool on offer; the rest of it does not matter here.
-#[derive(Deserialize)]
-struct Offered {
-    name: String,
-}
-
 /// Calls what is still to be called, or answers with what came of it.
-fn call(asked: &Asked, calls: Vec<Call>, since: &[Message]) -> Turn {
-    let heeded: Heeded = serde_json::from_slice(asked.params.extra.as_bytes()).unwrap_or_default();
+fn call(heard: &Heard, calls: Vec<Call>, since: &[Message]) -> Spoken {
     let results: Vec<&str> =
         since.iter().flat_map(Message::results).map(|result| result.content.as_str()).collect();
     if results.len() >= calls.len() {
@@ -174,26 +176,23 @@ fn call(asked: &Asked, calls: Vec<Call>, since: &[Message]) -> Turn {
         let answers: Vec<String> = answers
             .map(|(call, result)| format!("The tool {} answers: {}", call.name, short(result)))
             .collect();
-        return Turn::Say(format!("{SIGN} {}", answers.join("\n")));
+        return Spoken::Say(format!("{SIGN} {}", answers.join("\n")));
     }
-    if heeded.tool_choice == "none" {
-        return Turn::Say(format!(
+    if !heard.may_call {
+        return Spoken::Say(format!(
             "{SIGN} This request forbids calls (tool_choice is none), so I make none."
         ));
     }
-    let offered: Vec<Offered> =
-        serde_json::from_slice(asked.tools.json().as_bytes()).unwrap_or_default();
-    let is_offered = |call: &Call| offered.iter().any(|tool| tool.name == call.name);
+    let is_offered = |call: &Call| heard.tools.contains(&call.name);
     if let Some(missing) = calls.iter().find(|call| !is_offered(call)) {
-        return Turn::Say(missing_text(&missing.name, &offered));
+        return Spoken::Say(missing_text(&missing.name, &heard.tools));
     }
-    let most = if heeded.parallel_tool_calls == Some(false) { 1 } else { calls.len() };
-    Turn::Call(calls.into_iter().skip(results.len()).take(most).collect())
+    let most = if heard.may_call_many { calls.len() } else { 1 };
+    Spoken::Call(calls.into_iter().skip(results.len()).take(most).collect())
 }
 
-fn missing_text(name: &str, offered: &[Offered]) -> String {
-    let names: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
-    let offer = match names.as_slice() {
+fn missing_text(name: &str, offered: &[String]) -> String {
+    let offer = match offered {
         [] => "no tool at all".to_owned(),
         names => names.join(", "),
     };
@@ -202,8 +201,8 @@ fn missing_text(name: &str, offered: &[Offered]) -> String {
 }
 
 /// Words of a conversation, which are the demo's tokens.
-pub(super) fn words_in(asked: &Asked) -> u64 {
-    let words = asked.messages.iter().flat_map(|message| &message.parts).map(|part| match part {
+pub(super) fn words_in(heard: &Heard) -> u64 {
+    let words = heard.messages.iter().flat_map(|message| &message.parts).map(|part| match part {
         Part::Text { text } | Part::Refusal { text } => words(text),
         Part::ToolCall(call) => words(&call.arguments),
         Part::ToolResult(result) => words(&result.content),
@@ -220,19 +219,19 @@ pub(super) fn words(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::front::chat;
+    use providers::{Family, play};
     use serde_json::Value;
 
     fn tools(names: &[&str]) -> Value {
         names.iter().map(|name| json!({"type": "function", "function": {"name": name}})).collect()
     }
 
-    fn ask(fields: Value, messages: &[Value]) -> Turn {
+    fn ask(fields: Value, messages: &[Value]) -> Spoken {
         let mut body = json!({"model": "demo", "messages": messages});
         for (key, value) in fields.as_object().unwrap() {
             body[key] = value.clone();
         }
-        turn(&chat::parse(body.to_string().as_bytes()).unwrap().asked)
+        turn(&play::hear(Family::OpenaiChat, "", body.to_string().as_bytes()).unwrap())
     }
 
     fn user(text: &str) -> Value {
@@ -243,7 +242,7 @@ mod tests {
     fn says(text: &str, then: &str) {
         let all = tools(&[CLOCK, NOTE]);
         match ask(json!({"tools": all}), &[user(text)]) {
-            Turn::Say(said) => assert!(said.starts_with(SIGN) && said.contains(then), "{said}"),
+            Spoken::Say(said) => assert!(said.starts_with(SIGN) && said.contains(then), "{said}"),
             other => panic!("{other:?}"),
         }
     }
@@ -255,7 +254,7 @@ mod tests {
             name: (*name).to_owned(),
             arguments: (*arguments).to_owned(),
         });
-        assert_eq!(ask(json!({"tools": all}), &[user(text)]), Turn::Call(calls.collect()));
+        assert_eq!(ask(json!({"tools": all}), &[user(text)]), Spoken::Call(calls.collect()));
     }
 
     #[test]
@@ -285,10 +284,10 @@ mod tests {
     fn a_tool_that_is_not_offered_is_not_called() {
         says("tool gone {}", "a tool named gone, and this request offers clock_now, note_append");
         let none = ask(json!({}), &[user("clock")]);
-        assert!(matches!(none, Turn::Say(text) if text.contains("offers no tool at all")));
+        assert!(matches!(none, Spoken::Say(text) if text.contains("offers no tool at all")));
         let forbidden = json!({"tools": tools(&[CLOCK]), "tool_choice": "none"});
         assert!(
-            matches!(ask(forbidden, &[user("clock")]), Turn::Say(text) if text.contains("forbids"))
+            matches!(ask(forbidden, &[user("clock")]), Spoken::Say(text) if text.contains("forbids"))
         );
     }
 
@@ -302,10 +301,10 @@ mod tests {
         let history = [user("both: x"), called, result("a", "noon"), result("b", "written")];
         let offered = json!({"tools": tools(&[CLOCK, NOTE])});
         let expected = "[scripted demo] The tool clock_now answers: noon\nThe tool note_append answers: written";
-        assert_eq!(ask(offered.clone(), &history), Turn::Say(expected.into()));
+        assert_eq!(ask(offered.clone(), &history), Spoken::Say(expected.into()));
         // A new user message begins again; those results are of an earlier one.
         let next = [&history[..], &[user("clock")]].concat();
-        assert!(matches!(ask(offered, &next), Turn::Call(calls) if calls.len() == 1));
+        assert!(matches!(ask(offered, &next), Spoken::Call(calls) if calls.len() == 1));
     }
 
     #[test]
@@ -315,8 +314,8 @@ mod tests {
         let called = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let result = json!({"role": "tool", "tool_call_id": "a", "content": "noon"});
         let history = [user("both: x"), called, result];
-        let names = |turn: Turn| match turn {
-            Turn::Call(calls) => calls.into_iter().map(|call| call.name).collect::<Vec<_>>(),
+        let names = |turn: Spoken| match turn {
+            Spoken::Call(calls) => calls.into_iter().map(|call| call.name).collect::<Vec<_>>(),
             other => panic!("{other:?}"),
         };
         assert_eq!(names(ask(fields.clone(), &history[..1])), [CLOCK]);
@@ -326,7 +325,7 @@ mod tests {
     #[test]
     fn slow_counts_and_is_bounded() {
         let slow = |text: &str| match ask(json!({}), &[user(text)]) {
-            Turn::SaySlowly(text) => text,
+            Spoken::SaySlowly(text) => text,
             other => panic!("{other:?}"),
         };
         assert_eq!(slow("slow 3"), "[scripted demo] 1 2 3");
@@ -337,10 +336,18 @@ mod tests {
     fn every_fault_of_the_help_is_known() {
         let named = HELP.lines().filter_map(|line| line.trim().strip_prefix("fail "));
         let names: Vec<&str> = named.filter_map(|rest| rest.split_whitespace().next()).collect();
-        assert_eq!(names.len(), 5, "{names:?}");
+        assert!(names.len() > 20, "{names:?}");
         for name in names {
             let turn = ask(json!({}), &[user(&format!("fail {name} again"))]);
-            assert!(matches!(turn, Turn::Fail(fault) if fault.name() == name), "{name}: {turn:?}");
+            let is_it =
+                matches!(&turn, Spoken::Fail { word, often: Often::Strikes, .. } if word == name);
+            assert!(is_it, "{name}: {turn:?}");
+            let turn = ask(json!({}), &[user(&format!("always {name}"))]);
+            assert!(matches!(turn, Spoken::Fail { often: Often::Always, .. }), "{name}: {turn:?}");
+        }
+        for fault in crate::scripted::fault::Fault::ALL {
+            let listed = format!("fail {} ", fault.name());
+            assert!(HELP.contains(&listed), "{listed}");
         }
     }
 }
