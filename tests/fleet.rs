@@ -22,23 +22,35 @@ pub struct Cluster {
     replicas: &'static str,
     /// The line of every node's cluster key file.
     key: String,
+    /// What each node is told besides.
+    told: Vec<(&'static str, String)>,
 }
 
 impl Cluster {
     /// So many nodes on one server, each with its share of the partitions.
     pub async fn of(nodes: usize) -> Self {
-        Self::over(Nats::one(Sync::Always).await, "1", nodes).await
+        Self::over(Nats::one(Sync::Always).await, "1", nodes, vec![]).await
+    }
+
+    /// The same, told these variables besides.
+    pub async fn of_told(nodes: usize, told: Vec<(&'static str, String)>) -> Self {
+        Self::over(Nats::one(Sync::Always).await, "1", nodes, told).await
     }
 
     /// The same on three servers, everything three times.
     pub async fn on_three(nodes: usize) -> Self {
-        Self::over(Nats::three(Sync::Always).await, "3", nodes).await
+        Self::over(Nats::three(Sync::Always).await, "3", nodes, vec![]).await
     }
 
-    async fn over(nats: Nats, replicas: &'static str, nodes: usize) -> Self {
+    async fn over(
+        nats: Nats,
+        replicas: &'static str,
+        nodes: usize,
+        told: Vec<(&'static str, String)>,
+    ) -> Self {
         let folders = (0..nodes).map(|_| tempfile::tempdir().expect("a folder")).collect();
         let key = store::vault::keys::draw("key").expect("randomness");
-        let mut cluster = Self { nats, nodes: vec![], folders, replicas, key };
+        let mut cluster = Self { nats, nodes: vec![], folders, replicas, key, told };
         for nth in 0..nodes {
             let node = cluster.start(nth).await;
             cluster.nodes.push(node);
@@ -63,7 +75,9 @@ impl Cluster {
             ("PITON_NATS_REPLICAS", self.replicas),
             ("PITON_LIMITS_DRAIN_SECONDS", "5"),
         ];
-        Node::start(self.folders[nth].path(), &words, &small).await
+        let told: Vec<(&str, &str)> =
+            self.told.iter().map(|(name, value)| (*name, &**value)).collect();
+        Node::start(self.folders[nth].path(), &words, &[&small, &told[..]].concat()).await
     }
 
     /// SIGKILL, and a new life in the same folder, ready.

@@ -196,3 +196,18 @@ async fn each_reason_of_a_fallback_is_told_and_counted() {
     assert_eq!((status, &refused["error"]["code"]), (400, &json!("invalid_request")), "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("text only"), "{refused}");
 }
+
+/// A stream's head leaves before its answer is there, and the one that was meant to serve has failed by then.
+#[tokio::test]
+async fn the_head_of_a_stream_names_whoever_serves_it() {
+    let pair = Pair::start(&[("PITON_FALLBACK_PROVIDERS", "openai:demo")]).await;
+    let chat = json!({
+        "model": "vllm:any", "stream": true, "messages": [{"role": "user", "content": "slow 20"}],
+    });
+    let asked =
+        tests::process::json(pair.front.ask(reqwest::Method::POST, "/v1/chat/completions"), &chat);
+    let got = asked.send().await.unwrap();
+    let head = got.headers()["x-piton-served-by"].clone();
+    assert_eq!((got.status().as_u16(), head.to_str().unwrap()), (200, "openai:demo"));
+    assert!(got.text().await.unwrap().contains("[DONE]"));
+}

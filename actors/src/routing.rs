@@ -10,7 +10,8 @@
 
 mod table;
 
-pub use table::{Independence, Problem, Table, Target};
+pub use events::role::Independence;
+pub use table::{Problem, Table, Target};
 
 use events::quantity::Tokens;
 use events::role::{Mismatch, Role, family_check};

@@ -72,6 +72,23 @@ impl Role {
         self.0.split_once(':').map(|(general, _)| Self(general.to_owned()))
     }
 
+    /// Whether it judges what others made.
+    #[must_use]
+    pub fn is_evaluator(&self) -> bool {
+        self.is("evaluator")
+    }
+
+    /// Whether it makes what others judge.
+    #[must_use]
+    pub fn is_generator(&self) -> bool {
+        self.is("generator")
+    }
+
+    /// Whether it is this one, with a discipline or without.
+    fn is(&self, word: &str) -> bool {
+        self.0.split(':').next() == Some(word)
+    }
+
     /// Its end of a variable's name: `phase_brain:mechanical` is `PHASE_BRAIN_MECHANICAL`.
     #[must_use]
     pub fn variable(&self) -> String {
@@ -117,6 +134,29 @@ impl TryFrom<String> for Role {
 impl From<Role> for String {
     fn from(role: Role) -> Self {
         role.0
+    }
+}
+
+/// Whether who judges must be served by another provider than who made what is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Independence {
+    /// A node whose routes break it does not start, and an evaluator passes over whom it judges.
+    Require,
+    /// It is shown as a problem, and the answer says so.
+    Warn,
+    /// Nobody cares.
+    Off,
+}
+
+impl Independence {
+    /// Its word in a configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Require => "require",
+            Self::Warn => "warn",
+            Self::Off => "off",
+        }
     }
 }
 
@@ -182,6 +222,8 @@ mod tests {
         assert_eq!(role.variable(), "PHASE_BRAIN_FLUID_DYNAMICS");
         assert_eq!(role.general().map(String::from).as_deref(), Some("phase_brain"));
         assert_eq!(Role::chat().general(), None);
+        let role: Role = "evaluator:safety".parse().unwrap();
+        assert!(role.is_evaluator() && !role.is_generator() && !Role::chat().is_evaluator());
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod life;
 pub mod owed;
 mod recovery;
 pub mod replay;
+pub mod served;
 pub mod spec;
 pub mod step;
 pub mod tried;
@@ -32,6 +33,7 @@ use ledger::ToolNo;
 use life::{Fence, Life, MessageRef};
 pub use owed::{AskModel, Effect, EffectId, RunTool};
 use serde::{Deserialize, Serialize};
+use served::ServedBy;
 use spec::{Candidate, Plane, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,6 +133,8 @@ pub struct Grant {
     pub fence: Fence,
     /// What was said before.
     pub history: Vec<MessageRef>,
+    /// The provider that last served the session's generator.
+    pub generated_by: Option<String>,
 }
 
 /// What may be asked of a run.
@@ -247,6 +251,8 @@ pub struct State {
     pub life: Life,
     /// What the session said before, by name.
     pub history: Arc<[MessageRef]>,
+    /// The provider that last served the session's generator.
+    pub generated_by: Option<String>,
     /// What this run said: its input, the model's answers, the tools' results.
     pub transcript: Vec<Body>,
     /// Results of the caller's tools that the model has not been told yet.
@@ -297,6 +303,8 @@ pub struct State {
     pub usage: Usage,
     /// Whose the newest answer is: a candidate of the route, by its place; see [`State::served`].
     pub served: Option<u32>,
+    /// The same as the answer says it: instead of whom, and whether it judges itself.
+    pub served_by: Option<ServedBy>,
     /// How the newest answer stopped.
     pub stop: Option<step::Stop>,
     /// Its answer is given out no more.
@@ -318,6 +326,13 @@ impl State {
     pub fn served(&self) -> Option<&Candidate> {
         let place = usize::try_from(self.served?).ok()?;
         self.spec.as_ref()?.route.get(place)
+    }
+
+    /// Whoever is asked now, or gave the newest answer where no call is in flight.
+    #[must_use]
+    pub fn serving(&self) -> Option<ServedBy> {
+        let open = self.model.as_ref().map(|open| open.asked.candidate);
+        open.map_or_else(|| self.served_by.clone(), |place| served::served_by(self, place))
     }
 
     /// Model calls that were asked, whatever came of them; one that was not sent was not asked.

@@ -103,6 +103,8 @@ pub struct Released {
     pub fence: Fence,
     /// How the run ended.
     pub outcome: Outcome,
+    /// The provider that served it, of a generator that has its answer.
+    pub generated_by: Option<String>,
 }
 
 /// Nothing more will be said.
@@ -155,6 +157,8 @@ pub enum Command {
         outcome: Outcome,
         /// What joins the conversation; empty for a run without an answer.
         messages: Vec<Body>,
+        /// The provider that served it, of a generator that has its answer.
+        generated_by: Option<String>,
     },
     /// The task that drove the run died without a word; drive it again.
     Again,
@@ -232,6 +236,8 @@ pub struct State {
     pub ended: VecDeque<RunId>,
     /// Whether it was closed.
     pub closed: bool,
+    /// The provider that last served a generator of this session: an evaluator is served by another one.
+    pub generated_by: Option<String>,
 }
 
 impl State {
@@ -258,6 +264,8 @@ pub struct Drive {
     pub spec: Arc<Spec>,
     /// What was said before.
     pub messages: Vec<Body>,
+    /// The provider that last served its generator.
+    pub generated_by: Option<String>,
 }
 
 /// Marker: the rules of a session.
@@ -312,7 +320,7 @@ fn ended(
     run: RunId,
     fence: Fence,
     outcome: Outcome,
-    messages: &[Body],
+    (messages, generated_by): (&[Body], Option<&String>),
 ) -> Result<Vec<Event>, Refusal> {
     match &state.lock {
         Some(lock) if lock.run == run && lock.fence == fence => (),
@@ -323,7 +331,8 @@ fn ended(
     if !messages.is_empty() {
         events.push(Event::Committed(Committed { run, messages: messages.to_vec() }));
     }
-    events.push(Event::Released(Released { run, fence, outcome }));
+    let generated_by = generated_by.cloned();
+    events.push(Event::Released(Released { run, fence, outcome, generated_by }));
     if let Some(next) = state.inbox.front() {
         events.push(grant(state, next.run));
     }
@@ -340,7 +349,7 @@ impl Aggregate for Session {
     type EffectId = Fence;
 
     const KIND: StreamKind = StreamKind::Session;
-    const FOLD: u32 = 1;
+    const FOLD: u32 = 2;
 
     fn stream(id: &SessionId) -> StreamKey {
         StreamKey::rooted(StreamKind::Session, id.place().partition, id)
@@ -363,8 +372,8 @@ impl Aggregate for Session {
                     Event::Forked(Forked { parent: *parent, at: *at, messages: messages.clone() }),
                 ]),
             },
-            Command::RunEnded { run, fence, outcome, messages } => {
-                ended(state, *run, *fence, *outcome, messages)
+            Command::RunEnded { run, fence, outcome, messages, generated_by } => {
+                ended(state, *run, *fence, *outcome, (messages, generated_by.as_ref()))
             }
             Command::Again => Ok(vec![]),
         }
@@ -391,6 +400,7 @@ impl Aggregate for Session {
             fence: lock.fence,
             spec: Arc::clone(&lock.spec),
             messages: state.messages.clone(),
+            generated_by: state.generated_by.clone(),
         };
         state.lock.iter().map(|lock| (lock.fence, drive(lock))).collect()
     }
@@ -449,6 +459,9 @@ fn apply(state: &mut State, event: &Event) -> Option<()> {
                 state.ended.pop_front();
             }
             state.ended.push_back(released.run);
+            if released.generated_by.is_some() {
+                state.generated_by.clone_from(&released.generated_by);
+            }
         }
         Event::Closed(_) => {
             (state.opened.is_some() && state.lock.is_none() && !state.closed).then_some(())?;

@@ -4,7 +4,7 @@
 //! list and a run never disagree about money: a failed call whose charge nobody disproved counts its reservation.
 
 use events::quantity::MicroUsd;
-use events::run::spec::{Spec, Unfit};
+use events::run::spec::Spec;
 use events::run::step::{CallNo, Charge, ModelAnswered, ModelAsked, ModelFailed, ModelUnknown};
 use events::run::unsent::ModelNotSent;
 use events::usage::{Billing, Total, Usage};
@@ -30,8 +30,6 @@ struct Open {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Calls {
     route: Vec<(Served, Billing)>,
-    /// Who was meant to serve before the first of the route and can not.
-    dropped: Option<(Served, Unfit)>,
     open: Option<Open>,
 }
 
@@ -58,9 +56,6 @@ impl Settled {
     }
 }
 
-/// What is said of a primary that was asked and did not answer.
-const CALL_FAILED: &str = "call_failed";
-
 /// Each method is `None` for a fact that may not follow.
 impl Calls {
     pub(crate) fn new(spec: &Spec) -> Self {
@@ -68,25 +63,12 @@ impl Calls {
             let (provider, model) = (candidate.provider.clone(), candidate.model.clone());
             (Served { provider, model }, candidate.billing)
         });
-        let dropped = spec.dropped.first().map(|one| {
-            let (provider, model) = (one.provider.clone(), one.model.clone());
-            (Served { provider, model }, one.unfit)
-        });
-        Self { route: route.collect(), dropped, open: None }
+        Self { route: route.collect(), open: None }
     }
 
     /// The first of the route.
     pub(crate) fn primary(&self) -> Option<&Served> {
         self.route.first().map(|(served, _)| served)
-    }
-
-    /// Who was meant to serve the open call in the place of whoever is asked, and why that one does not.
-    pub(crate) fn instead_of(&self) -> Option<(Served, &'static str)> {
-        if let Some((dropped, unfit)) = &self.dropped {
-            return Some((dropped.clone(), unfit.name()));
-        }
-        let is_first = self.open.as_ref().is_none_or(|open| open.candidate == 0);
-        self.primary().filter(|_| !is_first).map(|primary| (primary.clone(), CALL_FAILED))
     }
 
     pub(crate) fn asked(&mut self, event: &ModelAsked) -> Option<()> {

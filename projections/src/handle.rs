@@ -8,7 +8,7 @@ use crate::runner::{BATCHES_MAX, Build, Lane, Runner, Shared, catching_up};
 use crate::status::{Beside, Board, Entry, Live, State, Status};
 use crate::tables::{self, OpenError, Set};
 use crate::writer::{self, ViewsError, Writer};
-use crate::{Name, Reach, keys, reach, runs, sessions, usage};
+use crate::{Name, Reach, credentials, keys, reach, runs, sessions, usage};
 use events::id::{KeyId, RunId, SessionId};
 use events::quantity::Instant;
 use events::record::{Hash, Position};
@@ -222,6 +222,15 @@ impl Handle {
     /// When the views can not be read.
     pub async fn session(&self, id: SessionId) -> Result<Option<sessions::Row>, ReadError> {
         self.readers.read(move |connection| sessions::one(connection, id)).await
+    }
+
+    /// The profiles of all providers, removed ones included, with what happened to each.
+    ///
+    /// # Errors
+    ///
+    /// When the views can not be read.
+    pub async fn credentials(&self) -> Result<credentials::Page, ReadError> {
+        self.readers.read(credentials::list).await
     }
 
     /// A page of keys, revoked ones included, by id.

@@ -1,12 +1,12 @@
-//! Read models folded from events, for people and lists: runs, usage, sessions, keys.
+//! Read models folded from events, for people and lists: runs, usage, sessions, keys, credentials.
 //!
 //! Invariant: a projection's rows are the fold of exactly the commits up to its cursor in each shard of the log, for
 //! both change in one transaction; shards come in any order, for a row rests on one stream or is a commutative sum; what it can not read halts it by name, and nothing is skipped. All of it can be deleted and is built
 //! again. Absent on purpose: a decision that rests on a projection, an edge to `actors`, a counter of what happened
 //! (the actor whose append made a fact counts it).
 //!
-//! Reading order: [`name`], [`reach`], [`status`], the pure folds ([`calls`], [`runs`], [`usage`], [`sessions`], [`keys`]), then
-//! how they are kept (`tables`, `cursor`, `column`), fed (`batch`, `writer`, [`runner`], [`rebuild`]) and asked
+//! Reading order: [`name`], [`reach`], [`status`], the pure folds ([`calls`], [`runs`], [`usage`], [`sessions`], [`keys`],
+//! [`credentials`]), then how they are kept (`tables`, `cursor`, `column`), fed (`batch`, `writer`, [`runner`], [`rebuild`]) and asked
 //! ([`mark`], [`reader`], [`handle`]).
 
 #![warn(missing_docs)]
@@ -15,6 +15,7 @@
 mod batch;
 pub mod calls;
 mod column;
+pub mod credentials;
 mod cursor;
 pub mod handle;
 pub mod keys;

@@ -3,7 +3,7 @@
 use crate::batch::Decoded;
 use crate::tables::Tables;
 use crate::writer::FoldError;
-use crate::{keys, runs, sessions, usage};
+use crate::{credentials, keys, runs, sessions, usage};
 use events::catalogue::Fact;
 use events::record::StreamKind;
 use std::{fmt, str::FromStr};
@@ -19,16 +19,19 @@ pub enum Name {
     Sessions,
     /// One row an access key.
     Keys,
+    /// One row a profile of a provider.
+    Credentials,
 }
 
 /// The text names no projection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a projection: give runs, usage, sessions or keys")]
+#[error("{0:?} is not a projection: give runs, usage, sessions, keys or credentials")]
 pub struct NotAName(pub String);
 
 impl Name {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Runs, Self::Usage, Self::Sessions, Self::Keys];
+    pub const ALL: [Self; 5] =
+        [Self::Runs, Self::Usage, Self::Sessions, Self::Keys, Self::Credentials];
 
     /// The word in commands, metrics and the cursor table.
     #[must_use]
@@ -38,6 +41,7 @@ impl Name {
             Self::Usage => "usage",
             Self::Sessions => "sessions",
             Self::Keys => "keys",
+            Self::Credentials => "credentials",
         }
     }
 
@@ -49,6 +53,7 @@ impl Name {
             Self::Usage => usage::CODE,
             Self::Sessions => sessions::CODE,
             Self::Keys => keys::CODE,
+            Self::Credentials => credentials::CODE,
         }
     }
 
@@ -59,17 +64,24 @@ impl Name {
             Self::Runs | Self::Usage => StreamKind::Run,
             Self::Sessions => StreamKind::Session,
             Self::Keys => StreamKind::Key,
+            Self::Credentials => StreamKind::Credential,
         }
     }
 
     pub(crate) const fn tables(self) -> &'static [&'static str] {
         match self {
             Self::Runs => &["runs"],
-            Self::Usage => {
-                &["usage_open", "usage_runs", "usage_days", "usage_minutes", "usage_fallbacks"]
-            }
+            Self::Usage => &[
+                "usage_open",
+                "usage_runs",
+                "usage_days",
+                "usage_minutes",
+                "usage_profiles",
+                "usage_fallbacks",
+            ],
             Self::Sessions => &["sessions"],
             Self::Keys => &["keys"],
+            Self::Credentials => &["credentials"],
         }
     }
 
@@ -80,6 +92,7 @@ impl Name {
             Self::Usage => include_str!("sql/usage.sql"),
             Self::Sessions => include_str!("sql/sessions.sql"),
             Self::Keys => include_str!("sql/keys.sql"),
+            Self::Credentials => include_str!("sql/credentials.sql"),
         }
     }
 
@@ -95,6 +108,7 @@ impl Name {
             Self::Usage => usage::fold(tables, commit, facts),
             Self::Sessions => sessions::fold(tables, commit, facts),
             Self::Keys => keys::fold(tables, commit, facts),
+            Self::Credentials => credentials::fold(tables, commit, facts),
         }
     }
 }

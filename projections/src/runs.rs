@@ -19,7 +19,7 @@ use events::run::spec::Plane;
 use events::usage::Total;
 
 /// The number of this fold: raised by every change of what it makes of a fact.
-pub const CODE: u32 = 1;
+pub const CODE: u32 = 2;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Counts the changes of any table; a file of another number is made anew.
-const SHAPE: i64 = 4;
+const SHAPE: i64 = 5;
 /// Says that a file is ours: `pivw`.
 const APPLICATION: i64 = 0x7069_7677;
 /// How long a statement waits for another connection's lock (5 s): longer than any transaction here.

@@ -18,7 +18,7 @@ use events::usage::Total;
 use std::fmt;
 
 /// The number of this fold: raised by every change of what it makes of a fact.
-pub const CODE: u32 = 3;
+pub const CODE: u32 = 4;
 /// The longest trailing window, in hours (a year and a day).
 pub const WINDOW_HOURS_MAX: u32 = 366 * 24;
 
@@ -42,6 +42,10 @@ pub enum By {
     Phase,
     /// Who asked for the run.
     Caller,
+    /// Who asked for the run, of access keys only.
+    Key,
+    /// The profile of the provider that the call was made with, where that is known.
+    Profile,
     /// The day on which the call was settled, in UTC.
     Day,
 }
@@ -91,6 +95,13 @@ pub enum Key {
     Phase(Option<String>),
     /// Whoever asked.
     Caller(Actor),
+    /// A profile of a provider.
+    Profile {
+        /// Provider id.
+        provider: String,
+        /// Its name.
+        profile: String,
+    },
     /// A day.
     Day(Day),
 }
@@ -145,7 +156,7 @@ pub struct Fallback {
     pub fallback: Served,
     /// What it was asked for.
     pub role: String,
-    /// `call_failed`, `model_mismatch` or `capability_unsupported`.
+    /// `call_failed`, `model_mismatch`, `capability_unsupported` or `not_independent`.
     pub reason: String,
     /// How often.
     pub count: u64,
@@ -172,6 +183,23 @@ struct Step {
     instead_of: Option<(Served, &'static str)>,
 }
 
+/// The profile that a call was settled with.
+fn profile(event: &Event) -> Option<&str> {
+    if let Event::ModelFailed(failed) = event {
+        return failed.profile.as_deref();
+    }
+    let Event::ModelAnswered(answered) = event else { return None };
+    answered.profile.as_deref()
+}
+
+/// Who was meant to give an answer that somebody else gave, and why that one did not.
+fn instead_of(event: &Event) -> Option<(Served, &'static str)> {
+    let Event::ModelAnswered(answered) = event else { return None };
+    let meant = answered.served_by.instead_of.as_ref()?;
+    let (provider, model) = (meant.provider.clone(), meant.model.clone());
+    Some((Served { provider, model }, meant.why.name()))
+}
+
 /// One fact more. Total over the facts of a run.
 fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
     let word = if before.is_some() { "a run that has not ended" } else { "no run, or its end" };
@@ -191,8 +219,7 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         }
         (None, _) => return Err(illegal()),
     };
-    let meant = matches!(event, Event::ModelAnswered(_)).then(|| open.calls.instead_of());
-    let instead_of = meant.flatten();
+    let instead_of = instead_of(event);
     let settled = match event {
         Event::Queued(_) => return Err(illegal()),
         Event::ModelAsked(asked) => {

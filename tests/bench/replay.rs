@@ -47,6 +47,7 @@ fn spec() -> Arc<Spec> {
         role: events::role::Role::chat(),
         phase: None,
         dropped: vec![],
+        independence: events::role::Independence::Off,
         tools: Catalogue::default(),
         server_tools: vec!["clock_now".into()],
         params: Params::default(),

@@ -6,7 +6,7 @@ use events::{budget, credential, key, run, session, settings};
 carried!(session::Command {
     Submit { run, spec, on_busy, seen } = 100 / 1;
     Fork { parent, at, messages, project, by } = 101 / 1;
-    RunEnded { run, fence, outcome, messages } = 102 / 1;
+    RunEnded { run, fence, outcome, messages, generated_by } = 102 / 1;
     Again = 103 / 1;
 });
 

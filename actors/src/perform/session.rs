@@ -66,7 +66,7 @@ impl Hosted for Session {
                 // The id was taken by another request: nothing of this one can be said.
                 Ok(Err(refusal)) => {
                     warn!(run = %what.run, %refusal, "session_run_refused");
-                    return end(&what, Outcome::Errored, vec![]);
+                    return end(&what, Outcome::Errored, vec![], None);
                 }
                 Err(NoDecision::Parked { .. } | NoDecision::NobodyThere) => {
                     world.clock.pause(ASK).await;
@@ -90,6 +90,7 @@ async fn open(
             grant: Some(Grant {
                 fence: what.fence,
                 history: what.messages.iter().map(MessageRef::from).collect(),
+                generated_by: what.generated_by.clone(),
             }),
         },
         id: CommandId::new(now, world.entropy.draw()),
@@ -115,7 +116,10 @@ async fn ended(world: &World, what: &Drive, observed: Observed<Run>) -> Option<C
                 // A turn without an answer is not part of the conversation; the run's journal keeps it.
                 Outcome::Exhausted | Outcome::Errored | Outcome::Cancelled => vec![],
             };
-            return Some(end(what, outcome, messages));
+            let made = outcome == Outcome::Completed && what.spec.role.is_generator();
+            let served = newest.state.served_by.as_ref().filter(|_| made);
+            let generated_by = served.map(|by| by.provider.clone());
+            return Some(end(what, outcome, messages, generated_by));
         }
         let watch = match &mut beliefs {
             Some(watch) => watch,
@@ -129,6 +133,12 @@ async fn ended(world: &World, what: &Drive, observed: Observed<Run>) -> Option<C
     }
 }
 
-fn end(what: &Drive, outcome: Outcome, messages: Vec<events::message::Body>) -> Command {
-    Command::RunEnded { run: what.run, fence: what.fence, outcome, messages }
+fn end(
+    what: &Drive,
+    outcome: Outcome,
+    messages: Vec<events::message::Body>,
+    generated_by: Option<String>,
+) -> Command {
+    let (run, fence) = (what.run, what.fence);
+    Command::RunEnded { run, fence, outcome, messages, generated_by }
 }

@@ -2,7 +2,7 @@
 //! fallbacks.
 
 use super::{Routing, Source};
-use events::role::{Role, family_check};
+use events::role::{Independence, Role, family_check};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -26,29 +26,6 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.provider, self.model)
-    }
-}
-
-/// Whether who judges must be served by another provider than who made what is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Independence {
-    /// A node whose routes break it does not start.
-    Require,
-    /// It is shown as a problem.
-    Warn,
-    /// Nobody cares.
-    Off,
-}
-
-impl Independence {
-    /// Its word in a configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Require => "require",
-            Self::Warn => "warn",
-            Self::Off => "off",
-        }
     }
 }
 

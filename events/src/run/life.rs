@@ -52,6 +52,8 @@ pub struct Started {
     pub fence: Option<Fence>,
     /// The session's messages, by name.
     pub history: Vec<MessageRef>,
+    /// The provider that last served the session's generator.
+    pub generated_by: Option<String>,
 }
 
 /// How a run ended.
@@ -90,6 +92,8 @@ pub enum Reason {
     ClientToolGone,
     /// It was told to stop.
     Stopped,
+    /// An evaluator has nobody left to ask but whom it judges.
+    NotIndependent,
 }
 
 /// The end.
@@ -135,6 +139,7 @@ pub(super) fn open(
         Event::Started(Started {
             fence: grant.map(|grant| grant.fence),
             history: grant.map(|grant| grant.history.clone()).unwrap_or_default(),
+            generated_by: grant.and_then(|grant| grant.generated_by.clone()),
         })
     };
     let may_start = session.is_none() || grant.is_some();
@@ -195,6 +200,7 @@ pub(super) fn started(state: &mut State, event: &Started) -> Option<()> {
     }
     state.fence = event.fence;
     state.history = event.history.clone().into();
+    state.generated_by.clone_from(&event.generated_by);
     state.transcript = state.spec.as_ref().map(|spec| spec.input.clone()).unwrap_or_default();
     state.life = Life::Running;
     state.between_steps = true;

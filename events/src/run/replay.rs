@@ -2,6 +2,7 @@
 //!
 //! Exact for an equal logic number; under another one only the structure is checked, and that is said.
 
+use super::life::Started;
 use super::{Command, Event, Grant, Run, State, draw, ledger, spec, step};
 use crate::aggregate::Aggregate;
 use crate::quantity::Instant;
@@ -219,7 +220,8 @@ fn failure(failed: &step::ModelFailed) -> step::Failure {
 
 fn grant(event: &Event) -> Option<Grant> {
     let Event::Started(started) = event else { return None };
-    started.fence.map(|fence| Grant { fence, history: started.history.clone() })
+    let Started { fence, history, generated_by } = started.clone();
+    fence.map(|fence| Grant { fence, history, generated_by })
 }
 
 fn tool(state: &State, call: ledger::ToolNo, outcome: &ledger::Settled) -> Vec<Command> {

@@ -6,7 +6,7 @@ use crate::model_call;
 use crate::prompt::{Catalogue, Params};
 use crate::quantity::{MicroUsd, Millis, Tokens};
 use crate::record::{Actor, Hash};
-use crate::role::Role;
+use crate::role::{Independence, Role};
 use crate::usage::{Billing, Price};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -149,6 +149,8 @@ pub struct Spec {
     pub dropped: Vec<Dropped>,
     /// Who said the primary: `call`, `phase`, `project`, `env`, `table`, `selection` or `default`.
     pub route_source: String,
+    /// Whether an evaluator may be served by whom it judges.
+    pub independence: Independence,
     /// The tools offered to the model.
     pub tools: Catalogue,
     /// Which of them run on the server, by model-facing name; the others are the caller's.

@@ -6,6 +6,7 @@
 use super::account::{self, count};
 use super::draw::Took;
 use super::life::{self, MessageRef, Outcome, Reason};
+use super::served::{self, ServedBy};
 use super::spec::{Candidate, Spec};
 use super::{Event, Refusal, State, draw, hold, ledger, owed, recovery, tried, unsent};
 use crate::leave::NotSent;
@@ -58,6 +59,8 @@ pub enum Stop {
 pub struct ModelAnswered {
     /// Which wire call.
     pub call: CallNo,
+    /// Who answered, and instead of whom.
+    pub served_by: ServedBy,
     /// The assistant's message.
     pub body: Body,
     /// The tool calls in it, with what the edge found about each.
@@ -257,7 +260,11 @@ fn within_budget(state: &State, spec: &Spec, who: &Candidate, reserved: Option<M
 
 pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<Event> {
     let Some(spec) = &state.spec else { return vec![] };
+    let candidate = served::place(state, spec, candidate);
     let Some(who) = spec.route.get(candidate) else {
+        if let Some(end) = served::nobody(state, spec) {
+            return end;
+        }
         let detail = "the route has no candidate left".to_owned();
         return life::close(state, Outcome::Errored, Reason::ModelFailed(Class::Unknown), detail);
     };
@@ -320,8 +327,10 @@ pub(super) fn settled(
 
 fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Vec<Event> {
     let price = candidate(state, open).and_then(|who| who.price);
+    let Some(served_by) = served::served_by(state, open.asked.candidate) else { return vec![] };
     let event = Event::ModelAnswered(ModelAnswered {
         call: open.asked.call,
+        served_by,
         body: answer.body.clone(),
         asks: answer.asks.clone(),
         stop: answer.stop,
@@ -440,6 +449,7 @@ pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()
     draw::settle(state, &open, Took::Cost(event.usage.cost));
     state.usage = event.usage;
     state.served = Some(open.asked.candidate);
+    state.served_by = Some(event.served_by.clone());
     state.answered = state.answered.checked_add(1)?;
     state.transcript.push(event.body.clone());
     state.stop = Some(event.stop);

@@ -52,6 +52,7 @@ fn spec(plane: Plane) -> Arc<Spec> {
         role: crate::role::Role::chat(),
         phase: None,
         dropped: vec![],
+        independence: crate::role::Independence::Off,
         tools: Catalogue::default(),
         server_tools: vec!["note_append".into(), "clock_now".into()],
         params: Params::default(),
@@ -69,9 +70,13 @@ fn open(plane: Plane) -> Command {
     Command::Open { spec: spec(plane), session: None, grant: None }
 }
 
+fn granted(generated_by: Option<&str>) -> Grant {
+    let history = vec![MessageRef { hash: Hash([9; 32]), bytes: 10 }];
+    Grant { fence: Fence(1), history, generated_by: generated_by.map(str::to_owned) }
+}
+
 fn open_in_session() -> Command {
-    let grant =
-        Grant { fence: Fence(1), history: vec![MessageRef { hash: Hash([9; 32]), bytes: 10 }] };
+    let grant = granted(None);
     Command::Open { spec: spec(Plane::Model), session: Some(session()), grant: Some(grant) }
 }
 
@@ -471,20 +476,8 @@ fn a_cost_beyond_its_mark_is_said_once() {
     assert_eq!((total.cost, total), (Some(MicroUsd(60)), state.total));
 }
 
-#[test]
-fn who_served_instead_of_whom_is_told_by_the_route_and_what_was_dropped() {
-    let mut spec = Spec::clone(&spec(Plane::Run));
-    let of = |spec: &Spec, place| {
-        spec.fallback(place).map(|one| (one.primary.1.to_owned(), one.by.model.clone(), one.reason))
-    };
-    assert_eq!(of(&spec, 0), None);
-    assert_eq!(of(&spec, 1), Some(("one".into(), "two".into(), "call_failed")));
-    assert_eq!(of(&spec, 2), None, "there is no such candidate");
-    let (provider, model) = ("anthropic".into(), "gpt-6".into());
-    spec.dropped = vec![spec::Dropped { provider, model, unfit: spec::Unfit::ModelMismatch }];
-    assert_eq!(of(&spec, 0), Some(("gpt-6".into(), "one".into(), "model_mismatch")));
-}
 mod bytes;
 mod draws;
 mod partial;
+mod served;
 mod withheld;

@@ -26,6 +26,7 @@ fn spec() -> Arc<Spec> {
         role: crate::role::Role::chat(),
         phase: None,
         dropped: vec![],
+        independence: crate::role::Independence::Off,
         tools: Catalogue::default(),
         server_tools: vec![],
         params: Params::default(),
@@ -49,7 +50,8 @@ fn submit(n: u128, on_busy: OnBusy, seen: Option<u32>) -> Command {
 
 fn end(n: u128, fence: u64) -> Command {
     let messages = vec![said("hi"), said("ho")];
-    Command::RunEnded { run: run(n), fence: Fence(fence), outcome: Outcome::Completed, messages }
+    let (run, fence, outcome) = (run(n), Fence(fence), Outcome::Completed);
+    Command::RunEnded { run, fence, outcome, messages, generated_by: None }
 }
 
 fn fork() -> Command {
@@ -180,7 +182,12 @@ fn the_bytes_of_an_event_do_not_change() {
         Session::decide(&State::default(), &fork(), NOW).unwrap(),
         vec![
             Event::Committed(Committed { run: run(1), messages: vec![said("hi")] }),
-            Event::Released(Released { run: run(1), fence: Fence(1), outcome: Outcome::Cancelled }),
+            Event::Released(Released {
+                run: run(1),
+                fence: Fence(1),
+                outcome: Outcome::Cancelled,
+                generated_by: Some("p".into()),
+            }),
             Event::Closed(Closed {}),
         ],
     ]
@@ -194,4 +201,21 @@ fn the_bytes_of_an_event_do_not_change() {
         &samples,
         |kind, schema, bytes| Event::decode(kind, schema, bytes).is_ok(),
     );
+}
+
+#[test]
+fn who_served_the_generator_last_is_known_to_the_next_run() {
+    let mut state = State::default();
+    for (n, by, then) in [(1, Some("a"), None), (2, None, Some("a")), (3, Some("b"), Some("a"))] {
+        let events = Session::decide(&state, &submit(n.into(), OnBusy::Reject, None), NOW).unwrap();
+        state = events.iter().try_fold(state, Session::evolve).unwrap();
+        let drives = Session::pending(&state);
+        assert_eq!(drives[0].1.generated_by.as_deref(), then, "{n}");
+        let (run, fence, outcome) = (run(n.into()), Fence(n), Outcome::Completed);
+        let (messages, generated_by) = (vec![], by.map(str::to_owned));
+        let end = Command::RunEnded { run, fence, outcome, messages, generated_by };
+        let events = Session::decide(&state, &end, NOW).unwrap();
+        state = events.iter().try_fold(state, Session::evolve).unwrap();
+    }
+    assert_eq!(state.generated_by.as_deref(), Some("b"));
 }

@@ -270,6 +270,7 @@ mod tests {
             phase: None,
             route: vec![],
             dropped: vec![],
+            independence: events::role::Independence::Off,
             route_source: "call".into(),
             tools: Catalogue::default(),
             server_tools: vec![],

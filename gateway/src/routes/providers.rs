@@ -9,6 +9,8 @@ use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use events::credential::ProviderId;
+use projections::credentials::Row;
+use projections::usage::{By, Key, Line};
 use providers::{Endpoint, pricing, registry};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -29,6 +31,7 @@ async fn list(State(app): State<App>) -> Json<Value> {
     let follower = app.credentials.follower();
     let mut ids: BTreeSet<String> = routing.configured().map(str::to_owned).collect();
     ids.extend(follower.all().into_iter().map(|(id, _)| id.to_string()));
+    let kept = Kept::of(&app).await;
     let rows = ids.into_iter().map(|id| {
         let endpoint = app.answering.endpoint(&id);
         json!({
@@ -37,7 +40,7 @@ async fn list(State(app): State<App>) -> Json<Value> {
             "configured": routing.is_configured(&id),
             "default": standing == Some(id.as_str()),
             "capabilities": endpoint.map(wire::provider::capabilities),
-            "profiles": profiles(&app, &id),
+            "profiles": profiles(&app, &id, &kept),
         })
     });
     let rows: Vec<Value> = rows.collect();
@@ -59,11 +62,42 @@ async fn list(State(app): State<App>) -> Json<Value> {
     }))
 }
 
-fn profiles(app: &App, id: &str) -> Vec<Value> {
+/// What the read models keep of profiles; they are behind for moments and may be out.
+struct Kept {
+    histories: Vec<Row>,
+    used: Vec<Line>,
+}
+
+impl Kept {
+    async fn of(app: &App) -> Self {
+        let histories = app.projections.credentials().await.map(|page| page.rows);
+        let used = app.projections.usage(By::Profile).await.map(|totals| totals.lines);
+        Self { histories: histories.unwrap_or_default(), used: used.unwrap_or_default() }
+    }
+
+    fn history(&self, id: &str, name: &str) -> Option<Value> {
+        let is_it = |row: &&Row| row.provider.as_str() == id && row.name == name;
+        let row = self.histories.iter().find(is_it)?;
+        let mut used = self.used.iter();
+        let used = used.find(|line| {
+            matches!(&line.key, Key::Profile { provider, profile } if provider == id && profile == name)
+        });
+        Some(wire::credential::history(row, used.map(|line| &line.total)))
+    }
+}
+
+fn profiles(app: &App, id: &str, kept: &Kept) -> Vec<Value> {
     let now = app.clock().now();
-    let Ok(id) = id.parse::<ProviderId>() else { return vec![] };
-    let profiles = app.credentials.profiles(id).into_iter();
-    profiles.map(|(name, one)| wire::credential::profile(id, &name, &one, now)).collect()
+    let Ok(provider) = id.parse::<ProviderId>() else { return vec![] };
+    let profiles = app.credentials.profiles(provider);
+    let shown = profiles.iter().map(|(name, one)| {
+        let mut shown = wire::credential::profile(provider, name, one, now);
+        if let Some(map) = shown.as_object_mut() {
+            map.insert("history".to_owned(), kept.history(id, name).unwrap_or_default());
+        }
+        shown
+    });
+    shown.collect()
 }
 
 /// Which models.

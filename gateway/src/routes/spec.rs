@@ -127,6 +127,7 @@ pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
         phase: draft.phase,
         route: routed.route,
         dropped: routed.dropped,
+        independence: app.routing().independence(),
         route_source: routed.source.name().to_owned(),
         tools: draft.tools,
         server_tools: draft.server_tools,

@@ -5,7 +5,10 @@ use events::credential::{
     Cooled, Cooling, Death, Died, Event, Health, Kind, Profile, ProviderId, Recovered, Refresh,
     Scope, Standing,
 };
+use events::model_call::Class;
 use events::quantity::Instant;
+use events::usage::Total;
+use projections::credentials::Row;
 use serde_json::{Value, json};
 
 /// The word for what a secret is.
@@ -43,6 +46,24 @@ fn scope(scope: &Scope) -> Value {
         Scope::Profile => json!({"scope": "profile", "model": null}),
         Scope::Model(model) => json!({"scope": "model", "model": model}),
     }
+}
+
+/// What happened to a profile so far, by the read model, and what its calls used and cost.
+#[must_use]
+pub fn history(row: &Row, used: Option<&Total>) -> Value {
+    let history = row.history;
+    let failed = |(class, at): (Class, Instant)| json!({"class": class.name(), "at": rfc3339(at)});
+    json!({
+        "added_at": rfc3339(history.added),
+        "rotated": history.rotated,
+        "cooled": history.cooled,
+        "struck": history.struck,
+        "died": history.died,
+        "revived": history.revived,
+        "failed": history.failed.map(failed),
+        "position": row.last.to_string(),
+        "usage": used.map(super::usage::total),
+    })
 }
 
 /// What an event says.
@@ -152,7 +173,7 @@ pub fn profile(provider: ProviderId, name: &str, profile: &Profile, now: Instant
         "expires": profile.expires.map(rfc3339),
         "refresh": refresh(profile.refresh),
         "mend": mend(provider, name, profile, now),
-        "last_error": profile.last.map(events::model_call::Class::name),
+        "last_error": profile.last.map(Class::name),
         "revision": profile.revision,
         "cooling": cooling,
     })

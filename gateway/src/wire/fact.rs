@@ -136,6 +136,7 @@ fn spec(spec: &Spec, bodies: Bodies) -> Value {
         "route": spec.route.iter().map(candidate).collect::<Value>(),
         "route_source": spec.route_source,
         "dropped": spec.dropped.iter().map(dropped).collect::<Value>(),
+        "evaluator_independence": spec.independence.name(),
         "tools": bodies.raw(spec.tools.json()),
         "tools_hash": spec.tools.hash().to_string(),
         "server_tools": spec.server_tools,
@@ -178,6 +179,7 @@ pub const fn reason(reason: &Reason) -> &'static str {
         Reason::ModelFailed(_) => "model_failed",
         Reason::ModelUnknown => "model_unknown",
         Reason::ClientToolGone => "client_tool_gone",
+        Reason::NotIndependent => "not_independent",
         Reason::Stopped => "stopped",
     }
 }
@@ -195,6 +197,7 @@ pub const fn class(reason: &Reason) -> Option<Class> {
         | Reason::Budget
         | Reason::ModelUnknown
         | Reason::ClientToolGone
+        | Reason::NotIndependent
         | Reason::Stopped => None,
     }
 }
@@ -253,6 +256,7 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
         run::Event::Started(started) => json!({
             "fence": started.fence.map(|fence| fence.0),
             "history": refs(&started.history),
+            "generated_by": started.generated_by,
         }),
         run::Event::ModelAsked(asked) => json!({
             "call": asked.call.0,
@@ -272,6 +276,9 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
                 "verdict": verdict(&ask.verdict, bodies),
             })).collect::<Value>(),
             "stop": stop(answered.stop),
+            "served_by": super::run::name(&answered.served_by),
+            "instead_of": super::run::instead_of(&answered.served_by),
+            "warning": super::run::warning(&answered.served_by),
             "usage": usage::call(&answered.usage),
             "served_model": answered.served_model,
             "profile": answered.profile,
@@ -381,6 +388,7 @@ fn session_event(event: &session::Event, bodies: Bodies) -> Value {
             "run_id": released.run.to_string(),
             "fence": released.fence.0,
             "outcome": outcome(released.outcome),
+            "generated_by": released.generated_by,
         }),
         session::Event::Closed(_) => json!({}),
     }

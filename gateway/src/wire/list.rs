@@ -168,6 +168,7 @@ fn lines(lines: &[Line]) -> Value {
             Key::Phase(phase) => phase.clone().unwrap_or_default(),
             Key::Model(served) => format!("{}:{}", served.provider, served.model),
             Key::Caller(actor) => actor.to_string(),
+            Key::Profile { provider, profile } => format!("{provider}:{profile}"),
             Key::Day(day) => day.to_string(),
         };
         let mut sum = sums::total(&line.total);

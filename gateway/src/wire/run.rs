@@ -7,6 +7,7 @@ use events::model_call::Class;
 use events::quantity::Instant;
 use events::run::State;
 use events::run::life::{Life, Outcome};
+use events::run::served::ServedBy;
 use events::run::spec::{Candidate, Plane, Spec};
 use events::run::tried::Tried;
 use events::usage::Total;
@@ -82,6 +83,30 @@ fn metadata(spec: &Spec) -> BTreeMap<&str, &str> {
     pairs.map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
+/// Who gave an answer: `provider:model`.
+#[must_use]
+pub fn name(by: &ServedBy) -> String {
+    format!("{}:{}", by.provider, by.model)
+}
+
+/// Who was meant to give it, and why that one did not; nothing where the primary did.
+#[must_use]
+pub fn instead_of(by: &ServedBy) -> Option<Value> {
+    let meant = by.instead_of.as_ref()?;
+    let model = format!("{}:{}", meant.provider, meant.model);
+    Some(json!({"model": model, "reason": meant.why.name()}))
+}
+
+/// What whoever reads a verdict should know of it.
+#[must_use]
+pub fn warning(by: &ServedBy) -> Option<String> {
+    let why = format!(
+        "the evaluator was served by {}, which also served the generator of this session (evaluator_independence = warn)",
+        by.provider
+    );
+    by.judges_itself.then_some(why)
+}
+
 /// The run object.
 #[must_use]
 pub fn object(
@@ -108,7 +133,9 @@ pub fn object(
         "phase": spec.and_then(|spec| spec.phase.as_deref()),
         "model": primary.map(|one| format!("{}:{}", one.provider, one.model)),
         "route_source": spec.map(|spec| spec.route_source.as_str()),
-        "served_by": state.served().map(|one| format!("{}:{}", one.provider, one.model)),
+        "served_by": state.served_by.as_ref().map(name),
+        "instead_of": state.served_by.as_ref().and_then(instead_of),
+        "warning": state.served_by.as_ref().and_then(warning),
         "created_at": created.map(rfc3339),
         "finished_at": finished.map(rfc3339),
         "metadata": spec.map(metadata),

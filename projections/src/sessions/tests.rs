@@ -25,7 +25,7 @@ fn committed(messages: Vec<Body>) -> Event {
 
 fn released(unique: u128) -> Event {
     let (run, fence, outcome) = (run(unique), Fence(1), Outcome::Completed);
-    Event::Released(Released { run, fence, outcome })
+    Event::Released(Released { run, fence, outcome, generated_by: None })
 }
 
 fn folded(given: &[Event]) -> Result<Row, IllegalEvent> {

@@ -38,6 +38,13 @@ CREATE TABLE {t}usage_minutes (
     {totals},
     PRIMARY KEY (minute, provider, model, role, phase)
 ) STRICT, WITHOUT ROWID;
+-- Settled calls of which it is known whose secret they were made with.
+CREATE TABLE {t}usage_profiles (
+    provider TEXT NOT NULL,
+    profile TEXT NOT NULL,
+    {totals},
+    PRIMARY KEY (provider, profile)
+) STRICT, WITHOUT ROWID;
 -- Providers and models that were meant to serve, and who served instead.
 CREATE TABLE {t}usage_fallbacks (
     primary_provider TEXT NOT NULL,

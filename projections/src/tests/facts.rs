@@ -15,6 +15,7 @@ use events::run::ledger::{
     ToolAsked, ToolNo, ToolNotSent, ToolOutcome, ToolReceipt, ToolRefused, ToolRetried, ToolUnknown,
 };
 use events::run::life::{Finished, Outcome, Queued, Reason, Started};
+use events::run::served::{InsteadOf, ServedBy};
 use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
 use events::run::step::{
     CallNo, Charge, ModelAnswered, ModelAsked, ModelDelayed, ModelFailed, ModelUnknown, Stop,
@@ -73,6 +74,7 @@ pub(crate) fn spec(project: &str, text: &str) -> Arc<Spec> {
         role: events::role::Role::chat(),
         phase: None,
         dropped: vec![],
+        independence: events::role::Independence::Off,
         tools: Catalogue::default(),
         server_tools: vec!["clock_now".into()],
         params: Params::default(),
@@ -91,7 +93,7 @@ pub(crate) fn queued() -> Event {
 }
 
 pub(crate) fn started() -> Event {
-    Event::Started(Started { fence: None, history: vec![] })
+    Event::Started(Started { fence: None, history: vec![], generated_by: None })
 }
 
 pub(crate) fn asked(call: u32, step: u32, candidate: u32, reserved: Option<u64>) -> Event {
@@ -114,9 +116,16 @@ pub(crate) fn used(prompt: u64, completion: u64, cost: Option<u64>) -> Usage {
     }
 }
 
+/// By the first of the route, or by another instead of it.
+pub(crate) fn served_by(instead_of: Option<InsteadOf>) -> ServedBy {
+    let (provider, model) = ("openai".into(), "one".into());
+    ServedBy { provider, model, instead_of, judges_itself: false }
+}
+
 pub(crate) fn answered(call: u32, usage: Usage) -> Event {
     Event::ModelAnswered(ModelAnswered {
         call: CallNo(call),
+        served_by: served_by(None),
         body: Message::text(Role::Assistant, "so").body(),
         asks: vec![],
         stop: Stop::End,

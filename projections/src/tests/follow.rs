@@ -75,6 +75,12 @@ async fn agrees(handle: &Handle, journal: &Journal) {
         assert_eq!(row.holder, state.lock.as_ref().map(|lock| lock.run));
         assert_eq!((row.waiting as usize, row.parent), (state.inbox.len(), state.parent));
     }
+    for (id, state) in &journal.credentials {
+        let rows = handle.credentials().await.unwrap().rows;
+        let of = rows.iter().filter(|row| row.provider == *id && row.profile.is_some());
+        let known = of.map(|row| (row.name.clone(), row.profile.clone().unwrap())).collect();
+        assert_eq!(state.profiles, known, "{id}");
+    }
     let keys = handle.keys(None).await.unwrap().rows;
     assert_eq!(keys.len(), journal.keys.len());
     for key in keys {

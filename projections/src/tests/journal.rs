@@ -3,6 +3,7 @@
 use super::facts::{NOW, run, said, session, spec, used};
 use crate::Reach;
 use events::aggregate::{Aggregate, Wake};
+use events::credential::{self, Credential, ProviderId};
 use events::id::{KeyId, Place, RunId, SessionId};
 use events::json::Json;
 use events::key::{self, Issued, Key};
@@ -49,6 +50,7 @@ pub(crate) struct Journal {
     pub(crate) runs: BTreeMap<RunId, runs::State>,
     pub(crate) sessions: BTreeMap<SessionId, sessions::State>,
     pub(crate) keys: BTreeMap<KeyId, key::State>,
+    pub(crate) credentials: BTreeMap<ProviderId, credential::State>,
     ids: u128,
 }
 
@@ -59,7 +61,8 @@ impl Journal {
 
     pub(crate) fn of(store: Store) -> Self {
         let (runs, sessions, keys) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { store, now: NOW, newest: 0, runs, sessions, keys, ids: 0 }
+        let credentials = BTreeMap::new();
+        Self { store, now: NOW, newest: 0, runs, sessions, keys, credentials, ids: 0 }
     }
 
     pub(crate) fn end(&self) -> Position {
@@ -139,6 +142,14 @@ impl Journal {
         self.keys.insert(id, after);
     }
 
+    /// Tells the owner of a provider's credentials; what the rules refuse changes nothing.
+    pub(crate) async fn tell_credential(&mut self, id: ProviderId, command: &credential::Command) {
+        let state = self.credentials.remove(&id).unwrap_or_default();
+        let events = Credential::decide(&state, command, self.now).unwrap_or_default();
+        let after = self.record::<Credential>(id, state, &events).await;
+        self.credentials.insert(id, after);
+    }
+
     pub(crate) async fn open_run(&mut self, id: RunId, text: &str) {
         let spec = spec("default", text);
         self.tell_run(id, &runs::Command::Open { spec, session: None, grant: None }).await;
@@ -156,6 +167,11 @@ impl Journal {
         for _ in 0..moves {
             let pause = dice.below(90_000_000).cast_signed();
             self.now = Instant(self.now.0 + pause);
+            // Beside the rest, whose course it does not change.
+            let mut aside = Dice(dice.0);
+            if aside.below(6) == 0 {
+                self.turn_profile(&mut aside).await;
+            }
             match dice.below(20) {
                 0 | 1 => {
                     let id = run(self.draw());
@@ -189,6 +205,34 @@ impl Journal {
             self.tell_session(id, &sessions::Command::Fork { parent, at, messages, project, by })
                 .await;
         }
+    }
+
+    /// Something happens to one of six profiles of two providers.
+    async fn turn_profile(&mut self, dice: &mut Dice) {
+        use credential::{Added, Command, Forbidden, Kind, Reason, Removed, Rotated, Saw, Seen};
+        let id: ProviderId = dice.pick(&["openai", "anthropic"]).parse().unwrap();
+        let profile = dice.pick(&["a", "b", "c"]).to_owned();
+        let by = events::record::Actor::Admin;
+        let saw = |seen| {
+            let (model, began) = ("m".to_owned(), self.now);
+            Command::Saw(Saw { profile: profile.clone(), revision: 1, model, began, seen })
+        };
+        let class = dice.pick(&[Class::RateLimited, Class::AuthInvalid, Class::Billing]);
+        let status = Some(if class == Class::AuthInvalid { 401 } else { 429 });
+        let (hint, reason, forbidden) = (None, Reason::Unnamed, Forbidden::Cools);
+        let command = match dice.below(12) {
+            0..=2 => {
+                let kind = Kind::ApiKey;
+                Command::Add(Added { profile, kind, by, revision: 1 })
+            }
+            3 => Command::Remove(Removed { profile }),
+            4 => Command::MarkDead(Removed { profile }),
+            5 => Command::Revive(Removed { profile }),
+            6 => Command::Rotate(Rotated { profile, revision: 1 + dice.below(2) }),
+            7 => saw(Seen::Success),
+            _ => saw(Seen::Failed { class, status, hint, reason, forbidden }),
+        };
+        self.tell_credential(id, &command).await;
     }
 
     async fn turn_key(&mut self, dice: &mut Dice) {
@@ -226,14 +270,20 @@ impl Journal {
         let end = self.runs.get(&lock.run).and_then(runs::State::ended).cloned();
         match end {
             None => {
-                let grant = Some(runs::Grant { fence: lock.fence, history });
+                let grant = Some(runs::Grant { fence: lock.fence, history, generated_by: None });
                 let (spec, session) = (lock.spec.clone(), Some(id));
                 self.tell_run(lock.run, &runs::Command::Open { spec, session, grant }).await;
             }
             Some(end) => {
                 let messages = self.runs[&lock.run].transcript.clone();
                 let (run, fence, outcome) = (lock.run, lock.fence, end.outcome);
-                let ended = sessions::Command::RunEnded { run, fence, outcome, messages };
+                let ended = sessions::Command::RunEnded {
+                    run,
+                    fence,
+                    outcome,
+                    messages,
+                    generated_by: None,
+                };
                 self.tell_session(id, &ended).await;
             }
         }

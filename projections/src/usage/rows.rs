@@ -2,7 +2,7 @@
 
 use super::{
     By, DAY_MICROS, Day, Fallback, Key, Line, MINUTE_MICROS, Open, Summary, Totals,
-    WINDOW_HOURS_MAX, evolve,
+    WINDOW_HOURS_MAX, evolve, profile,
 };
 use crate::Name;
 use crate::batch::Decoded;
@@ -90,6 +90,10 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             if let Some((meant, reason)) = step.instead_of {
                 fell_back(tables, [&meant, &served], [&role, &text(reason)], commit.at)?;
             }
+            if let Some(profile) = profile(event) {
+                let of_profile = [text(&served.provider), text(profile)];
+                add(tables, "usage_profiles", of_profile, &total)?;
+            }
             let (provider, model) = (text(served.provider), text(served.model));
             let (day, minute) = (Day::of(commit.at).0, commit.at.0.div_euclid(MINUTE_MICROS));
             let (day, minute) = (Value::Integer(day), Value::Integer(minute));
@@ -148,7 +152,8 @@ fn key(by: By, cells: &mut Cells<'_>) -> rusqlite::Result<Key> {
         By::Model => Key::Model(Served { provider: cells.take()?, model: cells.take()? }),
         By::Role => Key::Role(cells.take()?),
         By::Phase => Key::Phase(Some(cells.take::<String>()?).filter(|phase| !phase.is_empty())),
-        By::Caller => Key::Caller(cells.actor()?),
+        By::Caller | By::Key => Key::Caller(cells.actor()?),
+        By::Profile => Key::Profile { provider: cells.take()?, profile: cells.take()? },
         By::Day => Key::Day(Day(cells.take()?)),
     })
 }
@@ -163,7 +168,8 @@ const fn columns(by: By) -> (&'static str, &'static str) {
         By::Model => ("provider, model", dearest),
         By::Role => ("role", dearest),
         By::Phase => ("phase", dearest),
-        By::Caller => ("caller", dearest),
+        By::Caller | By::Key => ("caller", dearest),
+        By::Profile => ("provider, profile", dearest),
         By::Day => ("day", "day DESC"),
     }
 }
@@ -201,6 +207,8 @@ fn sum(connection: &Connection, from: &str, values: &[Value]) -> rusqlite::Resul
 pub(crate) fn total(connection: &Connection, by: By) -> rusqlite::Result<Totals> {
     let from = match by {
         By::Run => "usage_runs",
+        By::Profile => "usage_profiles",
+        By::Key => "usage_days WHERE caller NOT IN ('admin', 'node')",
         By::Project | By::Provider | By::Model | By::Role | By::Phase | By::Caller | By::Day => {
             "usage_days"
         }

@@ -63,6 +63,7 @@ fn run_spec() -> Arc<spec::Spec> {
         role: events::role::Role::chat(),
         phase: None,
         dropped: vec![],
+        independence: events::role::Independence::Off,
         tools: Catalogue::default(),
         server_tools: vec![],
         params: Params::default(),
@@ -102,6 +103,7 @@ fn session_commands() -> Vec<session::Command> {
             fence: life::Fence(3),
             outcome: life::Outcome::Completed,
             messages: vec![said("ho")],
+            generated_by: Some("p".into()),
         },
         Again,
     ]
@@ -113,7 +115,7 @@ fn run_commands() -> Vec<run::Command> {
     };
     let session = Some(SessionId::new(Place::default(), 9));
     let history = vec![life::MessageRef { hash: Hash([4; 32]), bytes: 5 }];
-    let grant = Some(run::Grant { fence: life::Fence(3), history });
+    let grant = Some(run::Grant { fence: life::Fence(3), history, generated_by: Some("p".into()) });
     let receipt = ledger::Settled::Receipt(ledger::ToolOutcome::Succeeded, "done".into());
     vec![
         Open { spec: run_spec(), session, grant },

@@ -9,6 +9,7 @@ use events::id::RunId;
 use events::model_call::Class;
 use events::quantity::{Instant, MicroUsd};
 use events::run::State;
+use events::run::served::{InsteadOf, ServedBy, Why};
 use events::run::spec::{Candidate, Spec};
 use events::usage::Total;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,7 @@ pub struct Fallen {
     pub primary: String,
     /// `provider:model` that served.
     pub fallback: String,
-    /// `call_failed`, `model_mismatch` or `capability_unsupported`.
+    /// `call_failed`, `model_mismatch`, `capability_unsupported` or `not_independent`.
     pub reason: &'static str,
     /// When.
     pub at: Instant,
@@ -72,29 +73,9 @@ pub(super) fn tell(
         }
     }
     if after.answered > before.answered
-        && let Some(fallback) = after.served.and_then(|place| spec.fallback(place))
+        && let Some(by) = &after.served_by
     {
-        let (provider, model) = fallback.primary;
-        let Candidate { provider: by, model: by_model, .. } = fallback.by;
-        let (role, reason) = (spec.role.as_str(), fallback.reason);
-        llm::fell_back([provider, by, role, reason]);
-        // A primary that was dropped was never asked.
-        let failed = before.primary_failed.filter(|_| spec.dropped.is_empty());
-        let error = failed.map_or("", Class::name);
-        if reason == "capability_unsupported" {
-            tracing::info!(%run, role, primary = provider, primary_model = model, fallback = by,
-                fallback_model = by_model, reason, "harness_provider_fallback");
-        } else {
-            tracing::warn!(%run, role, primary = provider, primary_model = model, fallback = by,
-                fallback_model = by_model, reason, primary_error = error, "harness_provider_fallback");
-        }
-        fallbacks.note(Fallen {
-            role: role.to_owned(),
-            primary: format!("{provider}:{model}"),
-            fallback: format!("{by}:{by_model}"),
-            reason,
-            at: now,
-        });
+        served(fallbacks, run, spec, (before, by), now);
     }
     if after.spend_crossed && !before.spend_crossed {
         llm::spend_exceeded(spec.role.as_str());
@@ -102,6 +83,41 @@ pub(super) fn tell(
         let alert = spec.limits.spend_alert.unwrap_or_default();
         tracing::warn!(%run, role = spec.role.as_str(), spent_usd = %spent, alert_usd = %alert, "llm_run_spend_exceeded");
     }
+}
+
+/// Tells of an answer by another than was meant, and of a judge who is no other.
+fn served(
+    fallbacks: &Fallbacks,
+    run: RunId,
+    spec: &Spec,
+    (before, by): (&State, &ServedBy),
+    now: Instant,
+) {
+    let (role, fallback, fallback_model) = (spec.role.as_str(), &*by.provider, &*by.model);
+    if by.judges_itself {
+        tracing::warn!(%run, role, provider = fallback, model = fallback_model, "harness_evaluator_not_independent");
+    }
+    let Some(InsteadOf { provider: primary, model: primary_model, why }) = &by.instead_of else {
+        return;
+    };
+    let reason = why.name();
+    llm::fell_back([primary, fallback, role, reason]);
+    // One that was dropped or passed over was never asked.
+    let failed = before.primary_failed.filter(|_| *why == Why::CallFailed);
+    let primary_error = failed.map_or("", Class::name);
+    if *why == Why::CapabilityUnsupported {
+        tracing::info!(%run, role, primary, primary_model, fallback, fallback_model, reason, "harness_provider_fallback");
+    } else {
+        tracing::warn!(%run, role, primary, primary_model, fallback, fallback_model, reason, primary_error,
+            "harness_provider_fallback");
+    }
+    fallbacks.note(Fallen {
+        role: role.to_owned(),
+        primary: format!("{primary}:{primary_model}"),
+        fallback: format!("{fallback}:{fallback_model}"),
+        reason,
+        at: now,
+    });
 }
 
 fn used(spec: &Spec, who: &Candidate, before: &Total, after: &Total) {

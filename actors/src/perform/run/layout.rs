@@ -54,6 +54,7 @@ fn spec(input: Vec<Body>) -> Arc<Spec> {
         role: events::role::Role::chat(),
         phase: None,
         dropped: vec![],
+        independence: events::role::Independence::Off,
         tools: Catalogue::new(Json::from_bytes(tools.as_bytes())),
         server_tools: vec!["clock_now".into()],
         params: Params::default(),
@@ -101,7 +102,7 @@ impl Talk {
     fn turn(mut self, fence: u64, input: Vec<Message>) -> Self {
         let session = Some(SessionId::new(Place::default(), 1));
         let history = self.said.iter().map(MessageRef::from).collect();
-        let grant = Some(Grant { fence: Fence(fence), history });
+        let grant = Some(Grant { fence: Fence(fence), history, generated_by: None });
         let spec = spec(input.iter().map(Message::body).collect());
         let mut state = self.take(State::default(), &Command::Open { spec, session, grant });
         for call in [Some("call_1"), None] {

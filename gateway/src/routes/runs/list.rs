@@ -62,10 +62,12 @@ fn property(word: &str) -> Result<By, ApiError> {
         "role" => Ok(By::Role),
         "phase" => Ok(By::Phase),
         "caller" => Ok(By::Caller),
+        "key" => Ok(By::Key),
+        "profile" => Ok(By::Profile),
         "day" => Ok(By::Day),
         other => {
             let why = format!(
-                "by: {other:?} is none of run, project, provider, model, role, phase, caller, day"
+                "by: {other:?} is none of run, project, provider, model, role, phase, caller, key, profile, day"
             );
             Err(ApiError::new(Code::InvalidRequest, why))
         }

@@ -10,8 +10,9 @@ use crate::front::created;
 use crate::front::door::{Door, Ending, Head};
 use crate::front::finish::Finish;
 use crate::stream::sse;
+use crate::wire;
 use crate::wire::usage::dollars;
-use actors::live::Reader;
+use actors::live::{Found, Reader};
 use actors::order::Observed;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -83,6 +84,23 @@ impl Reply {
         }
     }
 
+    /// What is known of the run once it knows of the call that these pieces are of: they may come before its intent is
+    /// seen, and the call before it was somebody else's.
+    async fn knows(
+        &self,
+        newest: Observed<Run>,
+        pieces: &[Found],
+    ) -> Result<Observed<Run>, ApiError> {
+        let call = pieces.iter().find_map(|piece| match piece {
+            Found::Delta(delta) => Some(delta.call),
+            Found::Gap => None,
+        });
+        match call {
+            Some(call) if newest.state.next_call <= call => self.app.observe::<Run>(self.run).await,
+            Some(_) | None => Ok(newest),
+        }
+    }
+
     /// A run that goes on with results began when it was opened, and its repeats say the same.
     fn head(&self, state: &State) -> Head<'_> {
         let frozen = state.spec.as_deref().and_then(|spec| created::read(&spec.metadata));
@@ -121,9 +139,12 @@ impl Reply {
         if self.repeat == Repeat::Again {
             set(headers, "idempotency-replayed", "true");
         }
-        let primary = || state.spec.as_ref().and_then(|spec| spec.route.first());
-        if let Some(by) = state.served().or_else(primary) {
-            set(headers, "x-piton-served-by", &format!("{}:{}", by.provider, by.model));
+        // A stream begins before its answer is there: then whoever is asked serves it.
+        if let Some(by) = state.serving() {
+            set(headers, "x-piton-served-by", &wire::run::name(&by));
+            if let Some(warning) = wire::run::warning(&by) {
+                set(headers, "x-piton-warning", &warning);
+            }
         }
         if let Some(session) = self.session {
             set(headers, "x-piton-session-id", &session.to_string());
@@ -145,6 +166,7 @@ impl Reply {
             }
             newest = wait.change(&mut self.reader, newest).await?;
         };
+        newest = self.knows(newest, &first).await?;
         let Some(frames) = self.door.frames(&self.head(&newest.state)) else {
             let newest = wait.answered(newest).await.map_err(|error| error.run(self.run))?;
             return self.whole(&newest.state);
@@ -201,6 +223,7 @@ fn failure(state: &State, end: &Finished) -> ApiError {
             None if end.outcome == Outcome::Errored => ApiError::new(Code::Busy, detail),
             None => ApiError::new(Code::BudgetExceeded, detail),
         },
+        Reason::NotIndependent => ApiError::new(Code::ProvidersExhausted, detail),
         Reason::Stopped => ApiError::new(Code::RunEnded, "the run was stopped".to_owned()),
         Reason::Answered
         | Reason::ToolCalls
