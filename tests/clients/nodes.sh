@@ -1,4 +1,4 @@
-# Sourced by run.sh and model.sh, from the root of the repository: installs the SDKs, starts nodes, and ends what it
+# Sourced by run.sh and model.sh, from the root of the repository: installs the clients, starts nodes, and ends what it
 # started. Everything listens on 127.0.0.1 on a port that the system gives; nothing of the caller's shell reaches a node.
 
 cache=$PWD/.cache/clients
@@ -10,6 +10,7 @@ patience=120
 script_max=600
 started=()
 nodes=()
+rows=()
 failed=0
 bin=${PITON_BIN:-}
 
@@ -46,17 +47,45 @@ wait_until() {
     done
 }
 
-# install_sdks: OpenAI's and Anthropic's Python and Node SDKs by name, once, into .cache; says which versions are used.
-install_sdks() {
-    local python=$cache/venv/bin/python
+# venv GROUP: the Python packages of pins/GROUP.txt, each at one version and known by its hash, in an environment of their
+# own under .cache. Made anew when the pins have changed.
+venv() {
+    local folder=$cache/$1 pins=tests/clients/pins/$1.txt
+    cmp --silent "$pins" "$folder/pins.txt" && return
+    rm -rf "$folder"
+    python3 -m venv "$folder"
+    "$folder/bin/pip" install --quiet --require-hashes --no-deps --only-binary=:all: -r "$pins"
+    cp "$pins" "$folder/pins.txt"
+}
+
+# node_modules: the Node packages of node/package-lock.json, under .cache.
+node_modules() {
+    local lock=tests/clients/node/package-lock.json
+    cmp --silent "$lock" "$cache/node_modules/lock.json" && return
     mkdir -p "$cache"
-    [ -x "$python" ] || python3 -m venv "$cache/venv"
-    "$python" -c 'import openai, anthropic' 2>/dev/null || "$cache/venv/bin/pip" install --quiet openai anthropic
-    [ -d "$cache/node_modules/openai" ] && [ -d "$cache/node_modules/@anthropic-ai/sdk" ] ||
-        npm install --prefix "$cache" --silent --no-fund --no-audit openai @anthropic-ai/sdk
-    "$python" -c 'import openai, anthropic, sys; print("openai", openai.__version__, "and anthropic", anthropic.__version__, "on Python", sys.version.split()[0])'
-    node -p "'openai ' + require('$cache/node_modules/openai/package.json').version + ' and @anthropic-ai/sdk ' +
-        require('$cache/node_modules/@anthropic-ai/sdk/package.json').version + ' on Node ' + process.versions.node"
+    cp tests/clients/node/package.json "$lock" "$cache/"
+    npm ci --prefix "$cache" --silent --no-fund --no-audit
+    cp "$lock" "$cache/node_modules/lock.json"
+}
+
+# versions GROUP: the clients that a group's first line names, with the versions that are pinned.
+versions() {
+    python3 - "tests/clients/pins/$1.txt" <<'PY'
+import re, sys
+lines = open(sys.argv[1]).read().splitlines()
+pinned = {name.lower(): version for name, version in re.findall(r"^([^=#\s]+)==(\S+)", "\n".join(lines), re.MULTILINE)}
+names = [re.sub(r"\[.*", "", name) for name in lines[0].removeprefix("# ").split()]
+print(", ".join(f"{name} {pinned[name]}" for name in names), end="")
+PY
+}
+
+# packages NAME...: Node packages with the versions that are locked.
+packages() {
+    python3 - "$@" <<'PY'
+import json, sys
+locked = json.load(open("tests/clients/node/package-lock.json"))["packages"]
+print(", ".join(f"{name} {locked['node_modules/' + name]['version']}" for name in sys.argv[1:]), end="")
+PY
 }
 
 # find_piton: PITON_BIN as it was set, else a fresh debug build.
@@ -92,15 +121,42 @@ issue() {
         python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])'
 }
 
-# one SDK TARGET: the checks of python or node against TARGET; a failure is remembered, and the rest goes on.
+# one CLIENT SCRIPT COMMAND...: a client's script, and a row for the table; a failure is remembered, and the rest goes on.
 one() {
-    local command=(node "tests/clients/node/against_$2.mjs")
-    [ "$1" = node ] || command=("$cache/venv/bin/python" "tests/clients/python/against_$2.py")
-    echo "== $1 against $2"
-    timeout --kill-after 10 "$script_max" "${command[@]}" || {
-        echo "($1 against $2 ended with $?)"
+    local client=$1 script=$2 code=0
+    shift 2
+    echo "== $client: $script"
+    TMPDIR=$work timeout --kill-after 10 "$script_max" "$@" >"$work/said.txt" 2>"$work/err.txt" || code=$?
+    cat "$work/said.txt"
+    if [ "$code" -ne 0 ]; then
+        tail -n 20 "$work/err.txt" >&2
+        echo "($script of $client ended with $code)"
         failed=1
-    }
+    fi
+    rows+=("$client|$script|$(tail -n 1 "$work/said.txt" | grep -E '^[0-9]+ passed, [0-9]+ failed$' || echo "ended with $code")")
+}
+
+# table: a row for each client's script: who it was, where, and how many checks passed.
+table() {
+    local row client script counts
+    echo
+    echo "| client | checks | result |"
+    echo "|---|---|---|"
+    for row in "${rows[@]}"; do
+        IFS='|' read -r client script counts <<<"$row"
+        echo "| $client | $script | $counts |"
+    done
+    echo
+}
+
+# clients: the same in one line, for the row of the lane.
+clients() {
+    local row client script counts line=
+    for row in "${rows[@]}"; do
+        IFS='|' read -r client script counts <<<"$row"
+        line+="${line:+; }$client ($script): $counts"
+    done
+    echo "clients: $line"
 }
 
 # audit: decides again every run of every node, and verifies each journal, beside the running node.

@@ -151,3 +151,11 @@ export async function hits(model) {
 export const bodyOf = async (model) => JSON.parse((await get("/__bodies", MOCK_URL))[model]);
 
 export const resetMock = () => fetch(`${MOCK_URL}/__reset`, { method: "POST" });
+
+/** Takes back into use the key that the node has from its environment, after a provider has said that it is none. */
+export async function revive() {
+  const headers = { authorization: `Bearer ${process.env.CLIENT_ADMIN_KEY}`, "content-type": "application/json" };
+  const body = JSON.stringify({ action: "revive", provider: "openai", profile: "env" });
+  const answer = await fetch(`${URL}/v1/harness/credentials`, { method: "POST", headers, body });
+  holds(answer.ok, `revive: ${answer.status} ${await answer.text()}`);
+}

@@ -4,9 +4,8 @@ import os
 
 import openai
 
-from report import (
-    TIME, WEATHER, Streamed, ask, check, client, equal, get, main, raised, run_of, streamed, user,
-)
+from completions import TIME, WEATHER, Streamed, ask, client, run_of, streamed
+from report import check, equal, get, main, raised, user
 
 SIGN = "[scripted demo] "
 CLOCK = {"type": "function", "function": {"name": "clock_now"}}

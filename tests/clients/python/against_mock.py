@@ -10,9 +10,9 @@ import urllib.request
 
 import openai
 
+from completions import TIME, WEATHER, Streamed, ask, client, run_of, streamed
 from report import (
-    KEY, MOCK_URL, TIME, TIMEOUT, URL, WEATHER, Streamed, ask, awaited, body_of, check, client, equal, get, hits, main,
-    raised, reset_mock, run_of, streamed, user,
+    KEY, MOCK_URL, TIMEOUT, URL, awaited, body_of, check, equal, get, hits, main, raised, reset_mock, revive, user,
 )
 
 SENTENCE = "The quick brown fox jumps over the lazy dog while the cat watches from the fence and ponders life. "
@@ -204,8 +204,14 @@ def parameters_reach_the_provider_and_the_callers_key_does_not():
 @check
 def the_providers_401_is_not_the_callers():
     for stream in [False, True]:
-        error = raised(openai.InternalServerError, lambda: ask("m-401", stream=stream))
-        equal((error.status_code, error.code), (502, "providers_exhausted"))
+        reset_mock()
+        # The provider says that the key is none: nobody asks with it again until somebody revives it.
+        for _ in range(2):
+            error = raised(openai.InternalServerError, lambda: ask("m-401", stream=stream))
+            equal((error.status_code, error.code), (502, "providers_exhausted"))
+        equal(len(hits("m-401")), 1, "the calls at the provider")
+        revive()
+        equal(ask("m-plain").choices[0].message.content, WHOLE)
 
 
 @check
@@ -353,7 +359,7 @@ def headers_tell_which_run_answered():
 
 @check
 def an_error_tells_which_run_failed():
-    error = raised(openai.InternalServerError, lambda: ask("m-401"))
+    error = raised(openai.InternalServerError, lambda: ask("m-500"))
     assert error.request_id, "there is no x-request-id"
     run = error.response.headers.get("x-piton-run-id")
     assert run, f"there is no x-piton-run-id in {dict(error.response.headers)}"

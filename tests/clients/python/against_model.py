@@ -8,9 +8,8 @@ import typing
 import openai
 import pydantic
 
-from report import (
-    WEATHER, Streamed, ask, awaited, check, client, equal, get, main, raised, run_of, streamed, user,
-)
+from completions import WEATHER, Streamed, ask, client, run_of, streamed
+from report import awaited, check, equal, get, main, raised, user
 
 MODEL = "llamacpp:gemma"
 FEW = {"max_tokens": 8, "temperature": 0}

@@ -2,7 +2,8 @@
 
 import openai
 
-from report import KEY, TIMEOUT, URL, WEATHER, check, client, equal, main, raised
+from completions import WEATHER, client
+from report import KEY, TIMEOUT, URL, check, equal, main, raised
 
 SIGN = "[scripted demo] "
 TOOLS = [{"type": "function", **WEATHER["function"]}]

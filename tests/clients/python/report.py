@@ -1,12 +1,10 @@
-"""Named checks, run one after the other: a line each, and their count at the end. Also what the scripts share: the
-client under test, and the looks at the node and the mock from outside."""
+"""Named checks, run one after the other: a line each, and their count at the end. Also what the scripts of all clients
+share: where the nodes are, and the looks at them and at the mock from outside. Needs nothing but Python."""
 
 import json
 import os
 import time
 import urllib.request
-
-import openai
 
 URL = os.environ["CLIENT_URL"]
 # Of the role `runner`; what is looked at from outside is looked at with the administrator's.
@@ -15,26 +13,6 @@ ADMIN_KEY = os.environ["CLIENT_ADMIN_KEY"]
 MOCK_URL = os.environ.get("MOCK_URL", "")
 # Seconds for one call of an SDK, and until an awaited state shows.
 TIMEOUT = 120
-
-# As an application has it, retries included: a node that lets an SDK repeat what can not help is seen by its hits.
-client = openai.OpenAI(base_url=f"{URL}/v1", api_key=KEY, timeout=TIMEOUT)
-
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "The weather of a city.",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-    },
-}
-TIME = {
-    "type": "function",
-    "function": {
-        "name": "get_time",
-        "description": "The time in a zone.",
-        "parameters": {"type": "object", "properties": {"tz": {"type": "string"}}, "required": ["tz"]},
-    },
-}
 
 _checks = []
 
@@ -78,50 +56,6 @@ def user(text):
     return {"role": "user", "content": text}
 
 
-def ask(model, text="hi", **more):
-    """One completion, whole."""
-    return client.chat.completions.create(model=model, messages=[user(text)], **more)
-
-
-class Streamed:
-    """A stream read to its end or to its error."""
-
-    def __init__(self, stream):
-        self.text, self.finishes, self.usages, self.chunks, self.error = "", [], [], 0, None
-        self.calls = {}
-        try:
-            for chunk in stream:
-                self._take(chunk)
-        except openai.APIError as error:
-            self.error = error
-
-    def _take(self, chunk):
-        self.chunks += 1
-        if chunk.usage is not None:
-            self.usages.append(chunk.usage)
-        for choice in chunk.choices:
-            self.text += choice.delta.content or ""
-            if choice.finish_reason:
-                self.finishes.append(choice.finish_reason)
-            for piece in choice.delta.tool_calls or []:
-                call = self.calls.setdefault(piece.index, {"id": "", "name": "", "arguments": ""})
-                call["id"] += piece.id or ""
-                call["name"] += piece.function.name or ""
-                call["arguments"] += piece.function.arguments or ""
-
-    def whole(self):
-        """The same, after making sure that it ended as a stream should: one finish reason, no error."""
-        assert self.error is None, f"the stream raised {self.error}"
-        equal(len(self.finishes), 1, "the number of finish reasons")
-        return self
-
-
-def streamed(model, text="hi", **more):
-    """One completion, streamed, with usage."""
-    more.setdefault("stream_options", {"include_usage": True})
-    return Streamed(client.chat.completions.create(model=model, messages=[user(text)], stream=True, **more))
-
-
 def get(path, base=URL):
     """GET, as JSON; lines of JSON as a list."""
     request = urllib.request.Request(base + path, headers={"authorization": f"Bearer {ADMIN_KEY}"})
@@ -129,11 +63,6 @@ def get(path, base=URL):
     if path.endswith("/journal"):
         return [json.loads(line) for line in text.splitlines()]
     return json.loads(text)
-
-
-def run_of(completion):
-    """A run's id from the id of its completion or chunk."""
-    return completion.id.removeprefix("chatcmpl-")
 
 
 def awaited(what, look):
@@ -160,3 +89,10 @@ def body_of(model):
 
 def reset_mock():
     urllib.request.urlopen(urllib.request.Request(f"{MOCK_URL}/__reset", method="POST"), timeout=TIMEOUT).read()
+
+
+def revive():
+    """Takes back into use the key that the node has from its environment, after a provider has said that it is none."""
+    body = json.dumps({"action": "revive", "provider": "openai", "profile": "env"}).encode()
+    headers = {"authorization": f"Bearer {ADMIN_KEY}", "content-type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(f"{URL}/v1/harness/credentials", body, headers), timeout=TIMEOUT).read()
