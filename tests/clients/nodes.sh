@@ -154,7 +154,7 @@ clients() {
     local row client script counts line=
     for row in "${rows[@]}"; do
         IFS='|' read -r client script counts <<<"$row"
-        line+="${line:+; }$client ($script): $counts"
+        line+="${line:+; }$client ($script): ${counts%, 0 failed}"
     done
     echo "clients: $line"
 }
