@@ -53,7 +53,12 @@ impl Two {
         };
         let (status, served_by, warning) =
             (got.status().as_u16(), head("x-piton-served-by"), head("x-piton-warning"));
-        Got { status, served_by, warning, body: got.json().await.unwrap() }
+        Got {
+            status,
+            served_by,
+            warning,
+            body: serde_json::from_str(&got.text().await.unwrap()).unwrap(),
+        }
     }
 
     /// The generator's turn, which openai serves in the place of vllm, and what is to be judged with it.

@@ -38,6 +38,10 @@ pub struct History {
     pub died: u64,
     /// How often it was used again.
     pub revived: u64,
+    /// How often its token was had anew.
+    pub refreshed: u64,
+    /// How often that failed, or nobody knows whether it did.
+    pub refresh_failed: u64,
     /// The newest failure that changed something, and when.
     pub failed: Option<(Class, Instant)>,
 }
@@ -78,6 +82,10 @@ fn named(event: &Event) -> &str {
         Event::Struck(struck) => &struck.profile,
         Event::Died(died) => &died.profile,
         Event::Revived(revived) => &revived.profile,
+        Event::Refreshing(refreshing) => &refreshing.profile,
+        Event::Refreshed(refreshed) => &refreshed.profile,
+        Event::RefreshFailed(failed) => &failed.profile,
+        Event::RefreshLost(lost) => &lost.profile,
     }
 }
 
@@ -96,7 +104,11 @@ fn evolve(before: History, event: &Event, at: Instant) -> History {
         }
         Event::Died(_) => History { died: more(before.died), ..before },
         Event::Revived(_) => History { revived: more(before.revived), ..before },
-        Event::Probed(_) | Event::Recovered(_) => before,
+        Event::Refreshed(_) => History { refreshed: more(before.refreshed), ..before },
+        Event::RefreshFailed(_) | Event::RefreshLost(_) => {
+            History { refresh_failed: more(before.refresh_failed), ..before }
+        }
+        Event::Probed(_) | Event::Recovered(_) | Event::Refreshing(_) => before,
     }
 }
 

@@ -96,7 +96,7 @@ async fn the_first_token_of_a_backup_comes_while_it_still_speaks_and_all_bytes_a
     let mut text = String::new();
     while !text.contains("Hel") {
         // The backup is not let on before this has come.
-        let piece = tokio::time::timeout(tests::process::PATIENCE, got.chunk()).await;
+        let piece = tokio::time::timeout(tests::process::patience(), got.chunk()).await;
         let piece = piece.expect("the first token comes").unwrap().expect("more");
         text.push_str(std::str::from_utf8(&piece).unwrap());
     }

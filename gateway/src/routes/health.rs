@@ -59,6 +59,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
     let answers = routing.standing();
     let route_problems = super::harness::problems(&routing);
     let mends = credentials(&app);
+    let word = |fine: bool| if fine { "ok" } else { "degraded" };
     let halted = views.iter().any(|view| view.state != Following::Running);
     let standing = app.node.gate.standing().borrow().clone();
     let out = match standing {
@@ -79,7 +80,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
         || apart
         || !mends.is_empty();
     Json(json!({
-        "status": if degraded { "degraded" } else { "ok" },
+        "status": word(!degraded),
         "version": env!("CARGO_PKG_VERSION"),
         "store": match store {
             Ok(stats) => json!({
@@ -97,7 +98,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
         "nodes": cluster.map(|cluster| cluster.nodes),
         "projections": views.iter().map(wire::list::view).collect::<Value>(),
         "model_routing": {
-            "status": if answers.is_some() && route_problems.is_empty() { "ok" } else { "degraded" },
+            "status": word(answers.is_some() && route_problems.is_empty()),
             "problems": route_problems,
             "configured": routing.configured().collect::<Vec<_>>(),
             "default_provider": answers.map(|(provider, _, _)| provider),
@@ -105,10 +106,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
             "default_source": answers.map(|(_, _, source)| source.name()),
             "why": why(&routing),
         },
-        "credentials": {
-            "status": if mends.is_empty() { "ok" } else { "degraded" },
-            "problems": mends,
-        },
+        "credentials": {"status": word(mends.is_empty()), "problems": mends},
         "actors": {
             "runs_live": *app.directory.runs.live().borrow(),
             "sessions_live": *app.directory.sessions.live().borrow(),

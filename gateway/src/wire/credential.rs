@@ -60,6 +60,8 @@ pub fn history(row: &Row, used: Option<&Total>) -> Value {
         "struck": history.struck,
         "died": history.died,
         "revived": history.revived,
+        "refreshed": history.refreshed,
+        "refresh_failed": history.refresh_failed,
         "failed": history.failed.map(failed),
         "position": row.last.to_string(),
         "usage": used.map(super::usage::total),

@@ -223,12 +223,12 @@ impl Journal {
         let command = match dice.below(12) {
             0..=2 => {
                 let kind = Kind::ApiKey;
-                Command::Add(Added { profile, kind, by, revision: 1 })
+                Command::Add(Added { profile, kind, by, revision: 1, expires: None })
             }
             3 => Command::Remove(Removed { profile }),
             4 => Command::MarkDead(Removed { profile }),
             5 => Command::Revive(Removed { profile }),
-            6 => Command::Rotate(Rotated { profile, revision: 1 + dice.below(2) }),
+            6 => Command::Rotate(Rotated { profile, revision: 1 + dice.below(2), expires: None }),
             7 => saw(Seen::Success),
             _ => saw(Seen::Failed { class, status, hint, reason, forbidden }),
         };

@@ -55,7 +55,7 @@ async fn a_rebuild_beside_writers_loses_and_doubles_nothing() {
     let mut dice = Dice::new(24);
     journal.wander(&mut dice, 600).await;
     let (handle, runner) = folder.start(&journal.store).await;
-    during(runner, async {
+    let beside = Box::pin(async {
         let rebuilds = async {
             for name in Name::ALL {
                 handle.rebuild(name, |_, _| {}).await.unwrap();
@@ -78,8 +78,8 @@ async fn a_rebuild_beside_writers_loses_and_doubles_nothing() {
         };
         tokio::join!(rebuilds, writes, reads);
         caught_up(&handle, journal.end()).await;
-    })
-    .await;
+    });
+    during(runner, beside).await;
     assert_eq!(rows(&folder.path()), Folder::new().follow(&journal).await);
 }
 

@@ -35,6 +35,7 @@ async fn issuer(status: u16, body: &str) -> (Issuer, tokio::task::JoinHandle<(St
         "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nretry-after: 7\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
+    #[expect(clippy::disallowed_methods, reason = "a server of the test, which no actor knows")]
     let task = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut bytes = Vec::new();
