@@ -365,7 +365,7 @@ fn usable(state: &State, own: Option<u64>, secrets: Secrets) -> BTreeMap<String,
         .map(|(name, profile)| (name.clone(), profile.clone()))
         .collect();
     if let Some(mark) = own {
-        let fresh = || Profile::new(Kind::Environment, Actor::Node, mark, None);
+        let fresh = || Profile::new(Kind::Environment, Actor::Node, mark);
         profiles.entry(ENVIRONMENT.to_owned()).or_insert_with(fresh);
     }
     profiles

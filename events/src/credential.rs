@@ -352,7 +352,8 @@ fn evolved(state: &mut State, event: &Event) -> Option<()> {
     let profiles = &mut state.profiles;
     match event {
         Event::Added(added) => {
-            let profile = Profile::new(added.kind, added.by, added.revision, added.expires);
+            let Added { kind, by, revision, expires, .. } = *added;
+            let profile = Profile { expires, ..Profile::new(kind, by, revision) };
             profiles.insert(added.profile.clone(), profile).is_none().then_some(())
         }
         Event::Rotated(rotated) => {

@@ -134,15 +134,16 @@ pub enum Standing {
 impl Profile {
     /// One of which nothing was seen.
     #[must_use]
-    pub fn new(kind: Kind, by: Actor, revision: u64, expires: Option<Instant>) -> Self {
+    pub fn new(kind: Kind, by: Actor, revision: u64) -> Self {
         let (health, cooling, refresh) = (Health::Alive, BTreeMap::new(), Refresh::Idle);
-        let (strikes, last, attempt, lost) = (0, None, 0, 0);
+        let (strikes, last, expires, attempt, lost) = (0, None, None, 0, 0);
         Self { kind, by, revision, health, strikes, last, cooling, expires, refresh, attempt, lost }
     }
 
     /// The same with another secret, or as if nothing had been seen of this one.
     pub(super) fn anew(&self, revision: u64, expires: Option<Instant>) -> Self {
-        Self { attempt: self.attempt, ..Self::new(self.kind, self.by, revision, expires) }
+        let Self { kind, by, attempt, .. } = *self;
+        Self { attempt, expires, ..Self::new(kind, by, revision) }
     }
 
     /// Whether nothing was seen that speaks against it.
