@@ -180,7 +180,7 @@ fn class_of(status: Option<u16>, envelope: &Envelope) -> Class {
     if let Some(class) = words::coded(envelope) {
         return class;
     }
-    match status.unwrap_or_default() {
+    match status.or_else(|| words::implied(envelope)).unwrap_or_default() {
         401 => Class::AuthInvalid,
         402 => Class::Billing,
         403 => words::forbidden(envelope),

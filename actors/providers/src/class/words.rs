@@ -200,6 +200,21 @@ pub(super) fn limited(envelope: &Envelope) -> Class {
     }
 }
 
+/// The status that an error inside a success would have had, as far as its type says.
+pub(super) fn implied(envelope: &Envelope) -> Option<u16> {
+    let said = [envelope.code.as_str(), envelope.kind.as_str()];
+    let is = |words: [&str; 2]| said.iter().any(|word| words.contains(word));
+    if is(["invalid_request_error", "validationexception"]) {
+        Some(400)
+    } else if is(["permission_error", "accessdeniedexception"]) {
+        Some(403)
+    } else if is(["not_found_error", "notfounderror"]) {
+        Some(404)
+    } else {
+        None
+    }
+}
+
 /// Whether a 401 speaks of a token that was good for a while.
 pub(super) fn expired(envelope: &Envelope) -> bool {
     let text = lower(envelope);
