@@ -13,7 +13,8 @@ const CANCELLED: usize = 60;
 const CALLS: usize = 400;
 /// Calls at once.
 const AT_ONCE: usize = 8;
-/// kB that the second half of all calls may add, whatever their number: caches fill, and the allocator keeps pages.
+/// kB that the second half of all calls may add: caches fill, and the allocator keeps pages. A run that is over stays in memory
+/// for up to a minute (some 18 kB), so between 1,500 calls and those of two minutes a fast machine adds more than this.
 const GROWTH_KB: u64 = 24_000;
 
 fn wished(variable: &str, usual: usize) -> usize {
