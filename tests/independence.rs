@@ -19,6 +19,7 @@ struct Two {
 /// An answer's head and body.
 struct Got {
     status: u16,
+    run: String,
     served_by: String,
     warning: String,
     body: Value,
@@ -34,7 +35,7 @@ impl Two {
             ("OPENAI_API_KEY", "sk-planted"),
             ("PITON_ROUTE_GENERATOR", "vllm:g"),
             ("PITON_ROUTE_EVALUATOR", "openai:e"),
-            ("PITON_FALLBACK_PROVIDERS", "openai:both,vllm:both"),
+            ("PITON_FALLBACK_PROVIDERS", "vllm:both,openai:both"),
             ("PITON_RETRY_API_MAX_RETRIES", "0"),
             ("PITON_LOG_FORMAT", "json"),
         ];
@@ -51,14 +52,10 @@ impl Two {
         let head = |name: &str| {
             got.headers().get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
         };
-        let (status, served_by, warning) =
-            (got.status().as_u16(), head("x-piton-served-by"), head("x-piton-warning"));
-        Got {
-            status,
-            served_by,
-            warning,
-            body: serde_json::from_str(&got.text().await.unwrap()).unwrap(),
-        }
+        let (run, served_by) = (head("x-piton-run-id"), head("x-piton-served-by"));
+        let (status, warning) = (got.status().as_u16(), head("x-piton-warning"));
+        let body = serde_json::from_str(&got.text().await.unwrap()).unwrap();
+        Got { status, run, served_by, warning, body }
     }
 
     /// The generator's turn, which openai serves in the place of vllm, and what is to be judged with it.
@@ -85,9 +82,7 @@ async fn an_evaluator_is_served_by_another_than_whoever_really_served_the_genera
     let got = two.turn("a", "evaluator", &judged).await;
     assert_eq!((got.status, got.served_by.as_str(), got.warning.as_str()), (200, "vllm:both", ""));
     // The event says it, and so do the counts.
-    let (_, runs) = two.node.get("/v1/runs?limit=1").await;
-    let run = runs["data"][0]["id"].as_str().unwrap();
-    let told = two.node.journal(run).await;
+    let told = two.node.journal(&got.run).await;
     let entries = told.iter().flat_map(|commit| commit["entries"].as_array().unwrap());
     let entries: Vec<&Value> = entries.collect();
     let of =
@@ -115,9 +110,7 @@ async fn where_it_is_only_warned_of_the_answer_says_that_it_judges_itself() {
     let got = two.turn("a", "evaluator", &judged).await;
     assert_eq!((got.status, got.served_by.as_str()), (200, "openai:e"), "{}", got.body);
     assert!(got.warning.contains("served by openai"), "{}", got.warning);
-    let (_, runs) = two.node.get("/v1/runs?limit=1").await;
-    let run = runs["data"][0]["id"].as_str().unwrap();
-    let (_, run) = two.node.get(&format!("/v1/runs/{run}")).await;
+    let (_, run) = two.node.get(&format!("/v1/runs/{}", got.run)).await;
     assert_eq!(run["served_by"], "openai:e");
     assert!(run["warning"].as_str().unwrap().contains("evaluator_independence"), "{run}");
     assert!(two.node.log().contains("harness_evaluator_not_independent"));

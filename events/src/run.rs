@@ -34,7 +34,7 @@ use life::{Fence, Life, MessageRef};
 pub use owed::{AskModel, Effect, EffectId, RunTool};
 use serde::{Deserialize, Serialize};
 use served::ServedBy;
-use spec::{Candidate, Plane, Spec};
+use spec::{Plane, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use step::{CallNo, OpenCall};
@@ -301,9 +301,7 @@ pub struct State {
     pub spend_crossed: bool,
     /// What the newest answer used and cost.
     pub usage: Usage,
-    /// Whose the newest answer is: a candidate of the route, by its place; see [`State::served`].
-    pub served: Option<u32>,
-    /// The same as the answer says it: instead of whom, and whether it judges itself.
+    /// Who gave the newest answer, instead of whom, and whether it judges itself.
     pub served_by: Option<ServedBy>,
     /// How the newest answer stopped.
     pub stop: Option<step::Stop>,
@@ -319,13 +317,6 @@ impl State {
             Life::Ended(end) => Some(end),
             Life::New | Life::Queued | Life::Running => None,
         }
-    }
-
-    /// Who gave the newest answer, once there is one.
-    #[must_use]
-    pub fn served(&self) -> Option<&Candidate> {
-        let place = usize::try_from(self.served?).ok()?;
-        self.spec.as_ref()?.route.get(place)
     }
 
     /// Whoever is asked now, or gave the newest answer where no call is in flight.

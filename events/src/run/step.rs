@@ -448,7 +448,6 @@ pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()
     });
     draw::settle(state, &open, Took::Cost(event.usage.cost));
     state.usage = event.usage;
-    state.served = Some(open.asked.candidate);
     state.served_by = Some(event.served_by.clone());
     state.answered = state.answered.checked_add(1)?;
     state.transcript.push(event.body.clone());

@@ -2,7 +2,7 @@
 
 use super::ledger::{Ask, ToolOutcome, Verdict};
 use super::life::{Finished, Outcome, Reason};
-use super::spec::{Delivery, Limits, ReplayClass};
+use super::spec::{Candidate, Delivery, Limits, ReplayClass};
 use super::*;
 use crate::codec::golden;
 use crate::id::Place;

@@ -32,7 +32,8 @@ async fn agrees(handle: &Handle, journal: &Journal) {
         assert_eq!((row.steps, row.model_calls), (state.step, state.next_call.0), "{id}");
         assert_eq!((row.tools_asked, row.tools_unknown), (state.next_tool.0, state.tools_unknown));
         let served = state
-            .served()
+            .served_by
+            .as_ref()
             .map(|one| Served { provider: one.provider.clone(), model: one.model.clone() });
         assert_eq!((row.served, row.session), (served, state.session));
         match (&state.life, row.phase) {
