@@ -113,11 +113,11 @@ fn a_401_that_names_its_reason_is_told_from_one_that_does_not() {
 
 #[test]
 fn a_profile_is_there_for_whoever_may_use_it() {
-    let kept = Profile::new(Kind::ApiKey, Actor::Admin, 1, None);
+    let kept = Profile::new(Kind::ApiKey, Actor::Admin, 1);
     assert!(
         is_usable(&kept, None, Secrets::Vault) && !is_usable(&kept, None, Secrets::Environment)
     );
-    let own = Profile::new(Kind::Environment, Actor::Node, 7, None);
+    let own = Profile::new(Kind::Environment, Actor::Node, 7);
     let may = |mark| is_usable(&own, mark, Secrets::Vault);
     assert!(may(Some(7)) && !may(Some(8)) && !may(None), "of another environment's key");
 }

@@ -25,7 +25,7 @@ pub enum KeysError {
     #[error(transparent)]
     Views(#[from] ReadError),
     /// The log.
-    #[error(transparent)]
+    #[error("the log of the keys can not be followed")]
     Follow(#[from] FollowError),
     /// A fact of a newer build.
     #[error(transparent)]

@@ -78,7 +78,7 @@ mod tests {
         std::fs::write(home.path().join(FILE_NAME), &text).unwrap();
         let environment = Environment::of([("HOME", home.path().display().to_string())]);
         let regions: &[&str] = &["AWS_REGION"];
-        let known = ["openai", "llamacpp", "bedrock"].map(|id| Known {
+        let known = ["openai", "llamacpp", "bedrock", "openai-codex"].map(|id| Known {
             id,
             aliases: &[],
             keys: &[],

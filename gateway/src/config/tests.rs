@@ -89,7 +89,7 @@ fn nothing_said_is_a_working_configuration() {
     assert!(!config.behind_proxy);
     assert_eq!(
         config.providers.keys().collect::<Vec<_>>(),
-        ["bedrock", "kimi", "llamacpp", "openai", "openrouter"]
+        ["bedrock", "kimi", "llamacpp", "openai", "openai-codex", "openrouter"]
     );
     assert!(loaded.origins.values().all(|origin| *origin == Origin::Default));
 }
