@@ -84,6 +84,7 @@ async fn a_dead_leader_and_one_that_goes_cost_no_lease_and_no_turn() {
     let took = all_go_on(&cluster, since, "killed").await;
     println!("NATS leader killed: {took:?} until a turn through each node");
     cluster.nats.restart(leader).await;
+    renewed(&cluster).await;
     let leader = cluster.nats.leader_of(LEASES).await.unwrap();
     cluster.nats.lame_duck(leader);
     let since = Instant::now();

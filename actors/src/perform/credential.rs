@@ -17,13 +17,17 @@ use providers::login::{Issuer, NotRefreshed, Tokens};
 use providers::{Client, transport};
 use std::collections::BTreeMap;
 use std::{fmt, sync::Arc, time::Duration};
-use store::vault::{Name, Plain, Revision, Vault, VaultError};
+use store::vault::{Alone, Name, Plain, Revision, Vault, VaultError};
 use tokio::sync::Mutex;
 
 /// How often a token that was given is offered to a vault that does not answer.
 const KEEPS_MAX: u64 = 20;
 /// The pause between two such offers (500 ms).
 const KEEP_PAUSE: Millis = Millis(500);
+/// How often another process is looked at that refreshes (100): ten seconds with the pauses.
+const ALONE_MAX: u32 = 100;
+/// The pause between two such looks (100 ms).
+const ALONE_PAUSE: Millis = Millis(100);
 /// The longest that a refresh can go on after its first byte: the issuer's answer and the offers to the vault.
 const LASTS: Millis =
     Millis(transport::PLAIN.as_secs() * 1_000 + KEEPS_MAX * KEEP_PAUSE.0 + 10_000);
@@ -123,7 +127,7 @@ async fn refresh(
         return again(Fault::Vault);
     };
     let Ok(_one) = world.one.try_lock() else { return again(Fault::Busy) };
-    let _alone = match vault.alone(&name) {
+    let _alone = match alone(world, vault, &name).await {
         Ok(Some(alone)) => alone,
         Ok(None) => return again(Fault::Busy),
         Err(error) => return untold(&error),
@@ -161,6 +165,18 @@ async fn refresh(
             Outcome::Again { why, hint }
         }
     }
+}
+
+/// The only one of all processes with these credentials; whoever refreshes now is waited for, and what it was given is
+/// found then. None when it takes too long.
+async fn alone(world: &World, vault: &Vault, name: &Name) -> Result<Option<Alone>, VaultError> {
+    for _ in 0..ALONE_MAX {
+        if let Some(alone) = vault.alone(name)? {
+            return Ok(Some(alone));
+        }
+        world.clock.pause(ALONE_PAUSE).await;
+    }
+    Ok(None)
 }
 
 #[derive(Debug, thiserror::Error)]
