@@ -359,7 +359,7 @@ async fn a_response_that_is_deleted_is_known_no_more_and_the_journal_keeps_it() 
     assert_eq!((theirs.0, get(&node, &first).await.0), (404, 200), "{}", theirs.1);
     let run = first["id"].as_str().unwrap().strip_prefix("resp_").unwrap();
     let (_, before) = node.get(&format!("/v1/runs/{run}")).await;
-    let told = json!({"id": first["id"], "object": "response.deleted", "deleted": true});
+    let told = json!({"id": first["id"], "object": "response", "deleted": true});
     assert_eq!(delete(&node, &first).await, (200, told));
     node.kill();
     let node = Node::demo(folder.path()).await;

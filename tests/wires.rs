@@ -311,7 +311,8 @@ async fn every_fault_of_every_wire_ends_as_what_it_is() {
         assert_eq!(told.attempts, ["stream_error"], "{told:?}");
     }))
     .await;
-    let grown = peak_kb(&alone.node) - before;
+    // The kernel's figure is of counters that are summed now and then.
+    let grown = peak_kb(&alone.node).saturating_sub(before);
     assert!(
         grown < 100_000,
         "{grown} kB more for twelve lines of which none may be held beyond 4 MiB"

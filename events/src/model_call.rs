@@ -90,6 +90,12 @@ pub struct Attempts {
 }
 
 impl Attempts {
+    /// Notes when the candidate that is asked can be asked again, if nobody can be earlier.
+    fn wait_for(&mut self, at: Instant) {
+        let this = Soonest { candidate: self.candidate, at };
+        self.soonest = Some(self.soonest.filter(|other| other.at <= at).unwrap_or(this));
+    }
+
     /// What a step begins with, after another one: a cap that its candidate was seen to have holds on.
     #[must_use]
     pub fn after(former: &Self, candidate: u32) -> Self {
@@ -130,6 +136,8 @@ pub struct Rung<'a> {
     pub family: &'a str,
     /// The most input that its model reads, where that is known.
     pub window: Option<Tokens>,
+    /// Whether a rule forbids it: nobody falls back to it.
+    pub barred: bool,
 }
 
 /// What to do next.
@@ -214,7 +222,11 @@ pub fn next(
     }
     // What is the fault of one key, or of its quota, another one may not have: it is asked and nobody sleeps.
     if row.rotates && failed.others > 0 && after.rotated < ROTATIONS_MAX {
-        after.rotated = after.rotated.saturating_add(1);
+        if let (Then::CandidateElseWait, Some(at)) = (row.then, told) {
+            after.wait_for(at);
+        }
+        // The token of another login may be had anew too.
+        (after.rotated, after.renewed) = (after.rotated.saturating_add(1), false);
         return (at_once, after);
     }
     let again = match row.same {
@@ -229,8 +241,7 @@ pub fn next(
         return (pause_for(pause, after.candidate, limits, now.after(pause)), after);
     }
     if row.then == Then::CandidateElseWait {
-        let this = Soonest { candidate: after.candidate, at: now.after(pause) };
-        after.soonest = Some(after.soonest.filter(|other| other.at <= this.at).unwrap_or(this));
+        after.wait_for(now.after(pause));
     }
     match following {
         Some(candidate) => {
@@ -254,7 +265,8 @@ fn following(route: &[Rung<'_>], candidate: usize, then: Then) -> Option<usize> 
         Then::Nobody => false,
     };
     let first = candidate.saturating_add(1);
-    route.get(first..)?.iter().position(may).map(|place| first.saturating_add(place))
+    let open = |other: &Rung<'_>| !other.barred && may(other);
+    route.get(first..)?.iter().position(open).map(|place| first.saturating_add(place))
 }
 
 /// Counts and what is left out are of one candidate.

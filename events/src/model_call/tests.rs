@@ -4,8 +4,8 @@ use super::*;
 
 const NOW: Instant = Instant(1_000_000);
 /// The same family and no window known, so that every row may move on to it, but for another family.
-const RUNG: Rung<'static> = Rung { family: "a", window: None };
-const OTHER: Rung<'static> = Rung { family: "b", window: None };
+const RUNG: Rung<'static> = Rung { family: "a", window: None, barred: false };
+const OTHER: Rung<'static> = Rung { family: "b", window: None, barred: false };
 const RETRIES: u32 = 2;
 
 fn failed(class: Class, hint: Option<Millis>, others: u32) -> Outcome {
@@ -250,7 +250,7 @@ fn waits_for_a_rate_limit_are_bounded_together() {
 
 #[test]
 fn only_a_candidate_that_may_fare_better_is_asked() {
-    let window = |window| Rung { family: "a", window: Some(Tokens(window)) };
+    let window = |window| Rung { family: "a", window: Some(Tokens(window)), barred: false };
     let route = [window(100), window(100), window(50), window(200), RUNG];
     let long = failed(Class::ContextOverflow, None, 0);
     let fourth = check(Attempts::default(), long, &route, ask(3, 0));
@@ -309,8 +309,24 @@ fn a_lost_outcome_is_asked_again_until_it_was_lost_too_often() {
 /// The most calls of one step without a wait: each candidate with its retries, its rotations, its two mends and its one new
 /// token.
 fn calls_max(candidates: usize) -> u32 {
-    let each = 1 + RETRIES + ROTATIONS_MAX + 2 + 1;
+    let each = 1 + RETRIES + 2 * ROTATIONS_MAX + 2 + 1;
     u32::try_from(candidates).unwrap() * each + Limits::default().unknown_max
+}
+
+#[test]
+fn of_several_keys_the_one_that_is_ready_first_is_waited_for() {
+    let limited = |hint, others| {
+        let (hint, tools_max) = (Some(Millis(hint)), None);
+        Failed { class: Class::RateLimited, hint, others, tools_max, renewed: false }
+    };
+    let now = Instant(0);
+    let say = |attempts: &Attempts, failed| {
+        next(attempts, Outcome::Failed(failed), &[RUNG], &Limits::default(), 0, now)
+    };
+    let (action, attempts) = say(&Attempts::default(), limited(2_000, 1));
+    assert_eq!(action, Action::Ask { candidate: 0, not_before: now });
+    let (action, _) = say(&attempts, limited(90_000, 0));
+    assert_eq!(action, Action::Ask { candidate: 0, not_before: now.after(Millis(2_000)) });
 }
 
 /// Evenly spread bits of a walk.

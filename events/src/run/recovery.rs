@@ -3,7 +3,7 @@
 use super::life::{Outcome, Reason, close};
 use super::spec::{Plane, Spec};
 use super::step::{self, Failure, ModelDelayed, ModelFailed, OpenCall};
-use super::{Event, State};
+use super::{Event, State, served};
 use crate::model_call::{self, Action, Attempts, Class, Rung};
 use crate::quantity::{Instant, Millis};
 use serde_json::value::RawValue;
@@ -27,7 +27,12 @@ pub(super) fn next(
     let route: Vec<Rung<'_>> = spec
         .route
         .iter()
-        .map(|one| Rung { family: &one.family, window: one.context_max })
+        .enumerate()
+        .map(|(place, one)| Rung {
+            family: &one.family,
+            window: one.context_max,
+            barred: served::place(state, spec, place) != place,
+        })
         .collect();
     let limits = &spec.limits.recovery;
     model_call::next(&state.attempts, outcome, &route, limits, jitter(spec, open), now)
@@ -79,7 +84,12 @@ pub(super) fn failed(
         }
         Action::Surface => {
             let reason = Reason::ModelFailed(failure.class);
-            close(after, Outcome::Errored, reason, failure.message.clone())
+            let kept_out = served::kept_out(state, spec, open.asked.candidate);
+            let detail = kept_out.map_or_else(
+                || failure.message.clone(),
+                |why| format!("{}; {why}", failure.message),
+            );
+            close(after, Outcome::Errored, reason, detail)
         }
     })
 }

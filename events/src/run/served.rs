@@ -87,13 +87,24 @@ pub(super) fn place(state: &State, spec: &Spec, from: usize) -> usize {
 
 /// The end of a run whose chain has nobody left who may judge; nothing for any other run.
 pub(super) fn nobody(state: &State, spec: &Spec) -> Option<Vec<Event>> {
-    let judged = judged(state, spec)?;
-    let detail = format!(
+    let detail = rule(judged(state, spec)?);
+    Some(life::close(state, Outcome::Errored, Reason::NotIndependent, detail))
+}
+
+fn rule(judged: &str) -> String {
+    format!(
         "an evaluator must be served by another provider than {judged}, which served the generator of this session, and \
          nobody else is left to ask: route the role evaluator to another provider, let one stand behind it \
          (fallback_providers), or set evaluator_independence"
-    );
-    Some(life::close(state, Outcome::Errored, Reason::NotIndependent, detail))
+    )
+}
+
+/// Why those behind a candidate that failed were not asked; nothing where there is nobody, or nobody was kept out.
+pub(super) fn kept_out(state: &State, spec: &Spec, candidate: u32) -> Option<String> {
+    let judged = judged(state, spec).filter(|_| spec.independence == Independence::Require)?;
+    let behind = usize::try_from(candidate).ok()?.saturating_add(1);
+    let kept_out = spec.route.iter().skip(behind).any(|one| one.provider == judged);
+    kept_out.then(|| rule(judged))
 }
 
 /// Who answers as this candidate of the route, by its place.

@@ -30,7 +30,11 @@ pub(super) fn serve(ctx: &mut Context<'_>, serve: Serve) -> Result<Exit, CliErro
         let mut signals = Signals::listen().map_err(fell)?;
         let show = if ctx.out_is_terminal { Show::Terminal(&mut *ctx.out) } else { Show::File };
         let start = boot::Start { config: loaded.config, admin_key, show, demo, faults, metrics };
-        let running = Box::pin(boot::start(start)).await.map_err(|error| CliError::Boot(Box::new(error)))?;
+        let running = tokio::select! {
+            running = Box::pin(boot::start(start)) => running.map_err(|error| CliError::Boot(Box::new(error)))?,
+            // Nothing was acknowledged yet, and a start may wait long for its journal.
+            () = signals.next() => return Err(CliError::Node("stopped by a signal before it served".to_owned())),
+        };
         greet(ctx, &running)?;
         tokio::select! {
             () = signals.next() => {}

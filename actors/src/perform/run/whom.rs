@@ -30,7 +30,7 @@ fn not_configured(provider: &str) -> Settled {
     let why = format!(
         "provider {provider} is not configured: add a credential (`piton auth add {provider}`), or set its key or base URL and restart"
     );
-    refused(Class::InvalidRequest, why)
+    refused(Class::AuthInvalid, why)
 }
 
 /// Whom to ask, or how the call ends without being made.

@@ -89,9 +89,15 @@ fn an_evaluator_with_nobody_else_to_ask_ends_and_says_whom_it_would_have_judged(
     assert_eq!((&end.reason, end.outcome), (&Reason::NotIndependent, Outcome::Errored));
     assert!(end.detail.contains("other provider than a,"), "{}", end.detail);
     assert_eq!(state.model_calls(), 0, "nothing was asked");
-    // Or after the only other one has failed.
+    // After the only other one has failed, that is what is told; nobody falls back to whom it would judge.
     let route = vec![at("b", "one"), at("a", "two")];
     let open = opened(judging(Independence::Require, route), Some("a"));
     let state = after(&[open, failed(0, Class::AuthInvalid, 0)]);
-    assert_eq!(state.ended().unwrap().reason, Reason::NotIndependent);
+    assert_eq!(state.ended().unwrap().reason, Reason::ModelFailed(Class::AuthInvalid));
+    // And a limit is waited for, where there is nobody else.
+    let limited = after(&[
+        opened(judging(Independence::Require, vec![at("b", "one"), at("a", "two")]), Some("a")),
+        failed(0, Class::RateLimited, 0),
+    ]);
+    assert_eq!(limited.ended(), None);
 }

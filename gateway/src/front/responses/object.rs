@@ -35,7 +35,7 @@ pub fn whole(run: RunId, end: &Ending<'_>, style: &Style) -> Bytes {
 /// What is said of a response that was deleted.
 #[must_use]
 pub fn deleted(run: RunId) -> Value {
-    json!({"id": id(run), "object": "response.deleted", "deleted": true})
+    json!({"id": id(run), "object": "response", "deleted": true})
 }
 
 /// The object with the items of the answer.

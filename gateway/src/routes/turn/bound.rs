@@ -271,7 +271,8 @@ async fn held(app: &App, session: &State) -> Result<Option<(RunId, Observed<Run>
 fn goes_on(app: &App, run: &run::State, asked: &Asked) -> bool {
     let Ok((model, role)) = model_or_role(&asked.model) else { return false };
     let needs = needs(&asked.messages);
-    let routed = app.routing().route(&Wanted { needs, ..Wanted::model(model, &role) });
+    let project = run.spec.as_ref().map_or("default", |spec| &*spec.project);
+    let routed = app.routing().route(&Wanted { needs, project, ..Wanted::model(model, &role) });
     run.spec.as_ref().is_some_and(|spec| {
         let same_route = routed.is_ok_and(|routed| routed.route == spec.route);
         spec.params == asked.params && spec.tools == asked.tools && spec.role == role && same_route
