@@ -11,6 +11,7 @@ pub mod ledger;
 pub mod life;
 pub mod owed;
 mod recovery;
+pub mod rejection;
 pub mod replay;
 pub mod served;
 pub mod spec;

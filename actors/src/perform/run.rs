@@ -429,14 +429,8 @@ async fn run_tool(
     };
     let timeout = entry.timeout();
     let call = |leave| {
-        let call = Call {
-            correlation,
-            idempotency_key: format!("{correlation:032x}"),
-            arguments: tool.arguments,
-            deadline: now.after(timeout),
-            now,
-            leave,
-        };
+        let deadline = now.after(timeout);
+        let call = Call { leave, ..Call::new(correlation, tool.arguments, now, deadline) };
         tokio::time::timeout(Duration::from_millis(timeout.0), entry.call(call))
     };
     let called = match dispatch.begin(Millis(0), call).await {
@@ -447,9 +441,14 @@ async fn run_tool(
         Ok(Ok(content)) => ledger::Settled::Receipt(ToolOutcome::Succeeded, content),
         Ok(Err(ToolError::NotSent(why))) => ledger::Settled::NotSent(why),
         // It may yet take effect: nobody knows, and that is what is recorded.
-        Ok(Err(ToolError::Unknown(_))) | Err(_) => ledger::Settled::Lost,
+        Ok(Err(ToolError::Unknown(_) | ToolError::TooLarge { .. })) | Err(_) => {
+            ledger::Settled::Lost
+        }
         Ok(Err(
-            error @ (ToolError::Invalid(_) | ToolError::Failed(_) | ToolError::DeadlinePassed),
+            error @ (ToolError::Invalid(_)
+            | ToolError::Failed(_)
+            | ToolError::Rejected { .. }
+            | ToolError::DeadlinePassed),
         )) => ledger::Settled::Receipt(ToolOutcome::Failed, error.content()),
     }
 }

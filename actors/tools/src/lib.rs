@@ -16,4 +16,6 @@ pub mod schema;
 pub mod tool;
 
 pub use registry::{Entry, Registry, RegistryError};
-pub use tool::{Call, Invalid, Leave, Tool, ToolError, Violation, Working};
+pub use tool::{
+    Call, Gate, Invalid, Leave, Origin, Rejection, Tier, Tool, ToolError, Violation, Working,
+};

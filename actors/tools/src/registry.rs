@@ -7,7 +7,7 @@
 use crate::canonical::{self, Canonical, WriteError, canonical};
 use crate::name::{NameTaken, safe_names};
 use crate::schema::{Schema, SchemaError};
-use crate::tool::{Call, Invalid, ReplayClass, Tool, ToolError};
+use crate::tool::{Call, Gate, Invalid, Origin, ReplayClass, Tier, Tool, ToolError};
 use events::prompt::Catalogue;
 use events::quantity::Millis;
 use serde_json::{Value, json};
@@ -157,6 +157,36 @@ impl Entry {
     #[must_use]
     pub fn timeout(&self) -> Millis {
         self.tool.timeout()
+    }
+
+    /// Whether its calls go through the broker.
+    #[must_use]
+    pub fn mediated(&self) -> bool {
+        self.tool.mediated()
+    }
+
+    /// Whose consent a call needs.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.tool.tier()
+    }
+
+    /// What must stand open before it runs.
+    #[must_use]
+    pub fn gates(&self) -> &[Gate] {
+        self.tool.gates()
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.tool.origin()
+    }
+
+    /// The most bytes of its result, where that is less than what the policy admits.
+    #[must_use]
+    pub fn result_max(&self) -> Option<usize> {
+        self.tool.result_max()
     }
 
     /// Checks what a model wrote and gives its canonical form: before consent, before the intent.

@@ -110,14 +110,8 @@ mod tests {
 
     #[tokio::test]
     async fn it_says_the_time_that_it_was_given() {
-        let call = Call {
-            correlation: 1,
-            idempotency_key: String::new(),
-            arguments: Json::from_bytes(b"{}"),
-            deadline: Instant::MAX,
-            now: Instant(1_796_061_600_000_000),
-            leave: crate::tool::Leave::free(),
-        };
+        let call =
+            Call::new(1, Json::from_bytes(b"{}"), Instant(1_796_061_600_000_000), Instant::MAX);
         let said = Clock::new().call(call).await.unwrap();
         assert_eq!(said, r#"{"now":"2026-11-30T18:00:00.000000Z"}"#);
     }

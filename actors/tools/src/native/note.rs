@@ -112,14 +112,8 @@ mod tests {
     use events::quantity::Instant;
 
     fn call(correlation: u128, text: &str) -> Call {
-        Call {
-            correlation,
-            idempotency_key: String::new(),
-            arguments: Json::from(serde_json::json!({ "text": text }).to_string()),
-            deadline: Instant::MAX,
-            now: Instant(0),
-            leave: Leave::free(),
-        }
+        let arguments = Json::from(serde_json::json!({ "text": text }).to_string());
+        Call::new(correlation, arguments, Instant(0), Instant::MAX)
     }
 
     #[tokio::test]

@@ -47,14 +47,7 @@ fn tool(name: &'static str, schema: &str, answer: &str) -> (Arc<dyn Tool>, Arc<A
 const NUMBER: &str = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;
 
 fn call(arguments: &str) -> Call {
-    Call {
-        correlation: 7,
-        idempotency_key: "key".into(),
-        arguments: Json::from_bytes(arguments.as_bytes()),
-        deadline: Instant(10),
-        now: Instant(0),
-        leave: Leave::free(),
-    }
+    Call::new(7, Json::from_bytes(arguments.as_bytes()), Instant(0), Instant(10))
 }
 
 #[test]
