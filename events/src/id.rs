@@ -127,14 +127,20 @@ fn read(prefix: &str, text: &str) -> Option<(Place, u128)> {
 /// The first 128 bits of a hash over length-prefixed parts.
 #[must_use]
 pub fn digest(parts: &[&[u8]]) -> u128 {
+    let full = digest256(parts);
+    let (head, _) = full.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+    u128::from_be_bytes(*head)
+}
+
+/// All of SHA-256 over parts, each behind its length.
+#[must_use]
+pub fn digest256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
         hasher.update(part);
     }
-    let full: [u8; 32] = hasher.finalize().into();
-    let (head, _) = full.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-    u128::from_be_bytes(*head)
+    hasher.finalize().into()
 }
 
 macro_rules! id {

@@ -5,10 +5,16 @@
 //! of folded state alone, so that the way after a crash and the way without one are the same code.
 
 pub mod account;
+mod admit;
+pub mod approval;
+pub mod command;
+mod course;
 pub mod draw;
+pub mod halt;
 pub mod hold;
 pub mod ledger;
 pub mod life;
+pub mod mediated;
 pub mod owed;
 mod recovery;
 pub mod rejection;
@@ -16,6 +22,7 @@ pub mod replay;
 pub mod served;
 pub mod spec;
 pub mod step;
+pub mod terms;
 pub mod tried;
 pub mod unsent;
 pub mod withhold;
@@ -29,6 +36,9 @@ use crate::model_call::{Attempts, Class};
 use crate::quantity::Instant;
 use crate::record::{Entry, StreamKey, StreamKind};
 use crate::usage::{Total, Usage};
+use approval::ApprovalNo;
+pub use command::{Command, Grant, Refusal};
+use halt::Decider;
 use hold::Held;
 use ledger::ToolNo;
 use life::{Fence, Life, MessageRef};
@@ -68,7 +78,7 @@ crate::events! {
         /// What was not used went back.
         SliceReturned(draw::SliceReturned) = 243 / 1 "slice_returned";
         /// Intent to run a tool.
-        ToolAsked(ledger::ToolAsked) = 210 / 1 "tool_asked";
+        ToolAsked(ledger::ToolAsked) = 210 / 1 "tool_intent";
         /// A call that is not run.
         ToolRefused(ledger::ToolRefused) = 211 / 1 "tool_refused";
         /// The tool's answer.
@@ -79,6 +89,16 @@ crate::events! {
         ToolRetried(ledger::ToolRetried) = 214 / 1 "tool_retried";
         /// The tool was not called: nothing left.
         ToolNotSent(ledger::ToolNotSent) = 215 / 1 "tool_not_sent";
+        /// An operator gave an unknown outcome up.
+        ToolReconciled(mediated::ToolReconciled) = 216 / 1 "tool_reconciled";
+        /// A provider's refusal stopped it.
+        Paused(halt::Paused) = 218 / 1 "paused";
+        /// It goes on.
+        Resumed(halt::Resumed) = 219 / 1 "resumed";
+        /// Somebody has to agree to a call.
+        ApprovalAsked(approval::ApprovalAsked) = 223 / 1 "approval_asked";
+        /// Somebody has answered, or nobody will.
+        ApprovalResolved(approval::ApprovalResolved) = 224 / 1 "approval_resolved";
         /// The caller is asked to run its own tools.
         ClientAsked(hold::ClientAsked) = 220 / 1 "client_tools_asked";
         /// It has.
@@ -117,6 +137,11 @@ impl Event {
             | Self::ToolUnknown(_)
             | Self::ToolRetried(_)
             | Self::ToolNotSent(_)
+            | Self::ToolReconciled(_)
+            | Self::Paused(_)
+            | Self::Resumed(_)
+            | Self::ApprovalAsked(_)
+            | Self::ApprovalResolved(_)
             | Self::ClientAsked(_)
             | Self::ClientAnswered(_)
             | Self::ClientGone(_)
@@ -125,118 +150,6 @@ impl Event {
             | Self::Withheld(_) => None,
         }
     }
-}
-
-/// The session's word that the run may begin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The lock.
-    pub fence: Fence,
-    /// What was said before.
-    pub history: Vec<MessageRef>,
-    /// The provider that last served the session's generator.
-    pub generated_by: Option<String>,
-}
-
-/// What may be asked of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Command {
-    /// Exist, and begin if nothing stands in the way.
-    Open {
-        /// The frozen request.
-        spec: Arc<Spec>,
-        /// The conversation; `None` for a run that stands alone.
-        session: Option<SessionId>,
-        /// The session's word; without it a run of a session only waits.
-        grant: Option<Grant>,
-    },
-    /// What came of a model call.
-    Model {
-        /// Which wire call.
-        call: CallNo,
-        /// What came of it.
-        outcome: step::Settled,
-    },
-    /// What came of a tool call.
-    Tool {
-        /// Which call.
-        call: ToolNo,
-        /// Which try.
-        attempt: u32,
-        /// What came of it.
-        outcome: ledger::Settled,
-    },
-    /// The caller's own tools were run.
-    ClientAnswer {
-        /// Tool messages.
-        results: Vec<Body>,
-    },
-    /// The caller goes on without answering.
-    ClientGone,
-    /// What came of a question to a budget.
-    Slice {
-        /// Which question.
-        ask: draw::SliceNo,
-        /// What came of it.
-        outcome: draw::Settled,
-    },
-    /// A budget has taken its slice back.
-    Returned {
-        /// Which budget.
-        scope: Scope,
-    },
-    /// End now.
-    Stop {
-        /// What was reported so far of the usage of the call in flight. Its owner's node knows, whoever asks.
-        seen: Usage,
-    },
-    /// End now, and give the answer out no more.
-    Withhold,
-    /// Look whether a time has come.
-    Due,
-}
-
-impl Command {
-    /// To end now.
-    #[must_use]
-    pub fn stop() -> Self {
-        Self::Stop { seen: Usage::default() }
-    }
-}
-
-/// Why not.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The stream is empty.
-    #[error("there is no such run")]
-    NoSuchRun,
-    /// It waits for its session.
-    #[error("the run waits for its session and has not begun")]
-    NotStarted,
-    /// It is over.
-    #[error("the run has ended")]
-    Ended,
-    /// The same id with another request.
-    #[error("the run was asked something else before under this id")]
-    OtherInput,
-    /// No such model call.
-    #[error("model call {0:?} was never asked")]
-    NoSuchCall(CallNo),
-    /// No such tool call.
-    #[error("tool call {0:?} was never asked")]
-    NoSuchTool(ToolNo),
-    /// No such question.
-    #[error("question {0:?} was never asked of a budget")]
-    NoSuchSlice(draw::SliceNo),
-    /// It waits for nothing of the caller's.
-    #[error("the run waits for no tool of the caller")]
-    NothingHeld,
-    /// A call stays without a result.
-    #[error("tool call {0} has no result: send one tool message for each call")]
-    ResultMissing(String),
-    /// A result for a call that was not made.
-    #[error("tool call {0} was not asked for")]
-    ResultStray(String),
 }
 
 /// A fold of the stream. Bodies stand behind `Arc`: it is cloned once a commit.
@@ -288,6 +201,16 @@ pub struct State {
     pub tools: Vec<ledger::Call>,
     /// Tool calls whose outcome was lost.
     pub tools_unknown: u32,
+    /// Its calls that went through the broker.
+    pub invocations: Vec<mediated::Invocation>,
+    /// The next hold's number.
+    pub next_approval: ApprovalNo,
+    /// Its holds, those that are answered too.
+    pub approvals: Vec<approval::Approval>,
+    /// Why it stands still.
+    pub halt: Option<halt::Halt>,
+    /// Whether the newest answer is the last one.
+    pub concluded: bool,
     /// What it waits for from outside.
     pub held: Option<Held>,
     /// What its model calls used and cost.
@@ -361,7 +284,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 6;
+    const FOLD: u32 = 7;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)
@@ -384,10 +307,18 @@ impl Aggregate for Run {
             Command::Slice { ask, outcome } => draw::settled(state, *ask, outcome),
             Command::Returned { scope } => Ok(draw::returned(state, *scope)),
             Command::ClientAnswer { results } => hold::answer(state, results, now),
+            Command::Invoke(asked) => mediated::invoke(state, asked, now),
+            Command::Abandon { call, request, by } => {
+                mediated::abandon(state, *call, request, Decider::Actor(*by), now)
+            }
+            Command::Resume { by } => halt::resume(state, Decider::Actor(*by), now),
+            Command::Approval { approval, answer } => {
+                approval::answer(state, *approval, answer, now)
+            }
             Command::ClientGone => Ok(hold::gone(state)),
             Command::Stop { seen } => Ok(life::stop(state, seen)),
             Command::Withhold => Ok(withhold::withhold(state)),
-            Command::Due => Ok([hold::due(state, now), step::due(state, now)].concat()),
+            Command::Due => Ok(owed::due(state, now)),
         }
     }
 
@@ -414,6 +345,11 @@ impl Aggregate for Run {
             Event::ToolUnknown(event) => ledger::on_unknown(to, event),
             Event::ToolRetried(event) => ledger::on_retried(to, event),
             Event::ToolNotSent(event) => ledger::on_not_sent(to, event),
+            Event::ToolReconciled(event) => ledger::on_reconciled(to, event),
+            Event::Paused(event) => halt::on_paused(to, event),
+            Event::Resumed(event) => halt::on_resumed(to, event),
+            Event::ApprovalAsked(event) => approval::on_asked(to, event),
+            Event::ApprovalResolved(event) => approval::on_resolved(to, event),
             Event::ClientAsked(event) => hold::on_asked(to, event),
             Event::ClientAnswered(event) => hold::on_answered(to, event),
             Event::SpendCrossed(event) => account::on_crossed(to, event),
@@ -428,19 +364,14 @@ impl Aggregate for Run {
     }
 
     fn awake(state: &State) -> Vec<Event> {
-        match &state.model {
-            // The instant only bounds a pause; a lost call is asked again at once.
-            Some(open) => step::unknown(state, open, Instant::default()),
-            None => {
-                let events = ledger::awake(state);
-                if events.is_empty() {
-                    return events;
-                }
-                step::and_then(state, events, |after| {
-                    step::advance_if_idle(after, Instant::default())
-                })
-            }
-        }
+        // The instant only bounds a pause; a lost call is asked again at once.
+        let now = Instant::default();
+        let events = ledger::awake(state);
+        step::and_then(state, events, |after| match &after.model {
+            Some(open) => step::unknown(after, open, now),
+            None if ledger::open(state).next().is_none() => vec![],
+            None => course::go_on(after, now),
+        })
     }
 
     fn pending(state: &State) -> Vec<(EffectId, Effect)> {

@@ -3,7 +3,7 @@
 
 use super::ledger::{Ask, Verdict};
 use super::life::{self, Outcome, Reason};
-use super::{Event, Refusal, State, step};
+use super::{Event, Refusal, State, course, step};
 use crate::message::Body;
 use crate::quantity::Instant;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ pub(super) fn answer(state: &State, results: &[Body], now: Instant) -> Result<Ve
         return Err(Refusal::ResultStray(stray.clone()));
     }
     let event = Event::ClientAnswered(ClientAnswered { results: results.to_vec() });
-    Ok(step::and_then(state, vec![event], |after| step::advance_if_idle(after, now)))
+    Ok(step::and_then(state, vec![event], |after| course::go_on(after, now)))
 }
 
 pub(super) fn gone(state: &State) -> Vec<Event> {
@@ -99,7 +99,7 @@ pub(super) fn give_up(state: &State) -> Option<Event> {
 }
 
 pub(super) fn on_asked(state: &mut State, event: &ClientAsked) -> Option<()> {
-    if state.held.is_some() || !state.between_steps || !matches!(state.life, life::Life::Running) {
+    if state.held.is_some() || !state.between_steps || !super::owed::at_work(state) {
         return None;
     }
     state.held = Some(Held { calls: event.calls.clone(), until: event.until });

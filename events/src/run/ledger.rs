@@ -1,8 +1,13 @@
 //! The tool calls of a run. A call is intended before it starts and settled after; what a restart finds between the
 //! two is handled by its replay class, and an effectful one is never run a second time.
 
+use super::approval::ApprovalNo;
+use super::halt::Paused;
+use super::mediated::{self, Admission, Disposition};
+use super::rejection::Rejection;
 use super::spec::ReplayClass;
-use super::{Event, Refusal, State, step};
+use super::terms::Terms;
+use super::{Event, Refusal, State, course, owed, step};
 use crate::id::digest;
 use crate::json::Json;
 use crate::leave::NotSent;
@@ -35,8 +40,8 @@ pub struct Ask {
 /// Who runs a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// This node, by this class.
-    Server(ReplayClass),
+    /// This node, on these terms.
+    Server(Box<Terms>),
     /// The caller.
     Client,
     /// Nobody: the text says why. It was NOT executed.
@@ -48,16 +53,18 @@ pub enum Verdict {
 pub struct ToolAsked {
     /// Which call.
     pub call: ToolNo,
-    /// Its place in the model's answer.
-    pub index: u32,
+    /// Its place in the model's answer; `None` for a call from outside.
+    pub index: Option<u32>,
     /// The provider's id of the call.
     pub id: String,
     /// The model-facing name.
     pub name: String,
     /// Canonical arguments.
     pub arguments: Json,
-    /// What a restart may do.
-    pub class: ReplayClass,
+    /// On which terms.
+    pub terms: Terms,
+    /// For an invocation: with this it draws a call of the run's budget.
+    pub admission: Option<Box<Admission>>,
 }
 
 /// A call that nobody runs.
@@ -80,6 +87,8 @@ pub enum ToolOutcome {
     Succeeded,
     /// It says that it did not.
     Failed,
+    /// Whoever was asked through the broker refused.
+    Rejected(Rejection),
 }
 
 impl ToolOutcome {
@@ -89,6 +98,7 @@ impl ToolOutcome {
         match self {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
+            Self::Rejected(_) => "rejected",
         }
     }
 }
@@ -109,6 +119,37 @@ pub struct ToolReceipt {
 pub struct ToolUnknown {
     /// Which call.
     pub call: ToolNo,
+    /// Why nobody knows.
+    pub reason: UnknownReason,
+}
+
+/// Why nobody knows what came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UnknownReason {
+    /// Its node died, or was stopped.
+    Interrupted,
+    /// No answer came in time, or the connection was lost.
+    Unanswered,
+    /// The answer was larger than the policy admits.
+    TooLarge,
+    /// The answer was not what the tool declares.
+    Unfit,
+    /// The run was stopped while it was under way.
+    Stopped,
+}
+
+impl UnknownReason {
+    /// The word for people and wires.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::Unanswered => "unanswered",
+            Self::TooLarge => "too_large",
+            Self::Unfit => "unfit",
+            Self::Stopped => "stopped",
+        }
+    }
 }
 
 /// A call that may be repeated is run again, as the same call.
@@ -134,8 +175,12 @@ pub struct ToolNotSent {
 pub enum Settled {
     /// The tool answered.
     Receipt(ToolOutcome, String),
+    /// A provider refused in a way that the next call would meet too, perhaps until a time.
+    Refused(Rejection, Option<Instant>, String),
     /// The task died without a word.
     Lost,
+    /// It may have taken effect, and this is why nobody knows.
+    Unknown(UnknownReason),
     /// Nothing left.
     NotSent(NotSent),
 }
@@ -146,9 +191,16 @@ pub const UNKNOWN_RESULT: &str = r#"{"status":"unknown","error":"outcome_unknown
 /// What the model is told of a call that was not sent.
 pub const NOT_SENT_RESULT: &str = r#"{"status":"error","error":"not_sent","hint":"the call was NOT executed: it could not be sent in time and nothing of it left; call again if it is still wanted"}"#;
 
+/// What the model is told of an outcome that somebody has given up.
+pub const ABANDONED_RESULT: &str = r#"{"status":"abandoned","error":"outcome_unknown","hint":"nobody knows whether the call took effect, and it was given up without being repeated; verify first"}"#;
+
 /// Where one call stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
+    /// It is not intended yet.
+    Waiting,
+    /// Somebody has to agree first.
+    Held(ApprovalNo),
     /// Intended; this try may be running.
     Open {
         /// Which try, from 0.
@@ -161,7 +213,7 @@ pub enum Standing {
 /// One call of the current step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Its number; `None` for a refused one, which was never intended.
+    /// Its number, once it is intended.
     pub call: Option<ToolNo>,
     /// Its place in the model's answer.
     pub index: u32,
@@ -171,8 +223,8 @@ pub struct Call {
     pub name: String,
     /// Canonical arguments.
     pub arguments: Json,
-    /// What a restart may do.
-    pub class: ReplayClass,
+    /// Who runs it.
+    pub verdict: Verdict,
     /// Where it stands.
     pub standing: Standing,
 }
@@ -183,6 +235,21 @@ impl Call {
     pub const fn is_open(&self) -> bool {
         matches!(self.standing, Standing::Open { .. })
     }
+
+    /// Whether the model can not be told of it yet.
+    #[must_use]
+    pub const fn is_unsettled(&self) -> bool {
+        !matches!(self.standing, Standing::Settled(_))
+    }
+
+    /// Its terms; nobody runs a call that has none.
+    #[must_use]
+    pub fn terms(&self) -> Option<&Terms> {
+        match &self.verdict {
+            Verdict::Server(terms) => Some(terms),
+            Verdict::Client | Verdict::Refused(_) => None,
+        }
+    }
 }
 
 /// The correlation id of a call: the same for every try, so that the world can tell a repeat.
@@ -191,43 +258,15 @@ pub fn correlation(run: u128, call: ToolNo) -> u128 {
     digest(&[b"piton/tool", &run.to_le_bytes(), &call.0.to_le_bytes()])
 }
 
-pub(super) fn intend(state: &State, asks: &[Ask]) -> Vec<Event> {
-    let mut next = state.next_tool.0;
-    let most = state.spec.as_ref().map_or(0, |spec| spec.limits.calls_per_step_max);
-    let mut events = vec![];
-    for (index, ask) in (0_u32..).zip(asks) {
-        let (id, name) = (ask.id.clone(), ask.name.clone());
-        match &ask.verdict {
-            Verdict::Server(_) if index >= most => {
-                let content = format!(
-                    "{{\"status\":\"error\",\"error\":\"too_many_calls\",\"hint\":\"at most {most} calls of one answer run; this one was NOT executed\"}}"
-                );
-                events.push(Event::ToolRefused(ToolRefused { index, id, name, content }));
-            }
-            Verdict::Server(class) => {
-                let (call, arguments) = (ToolNo(next), ask.arguments.clone());
-                events.push(Event::ToolAsked(ToolAsked {
-                    call,
-                    index,
-                    id,
-                    name,
-                    arguments,
-                    class: *class,
-                }));
-                next = next.saturating_add(1);
-            }
-            Verdict::Refused(content) => {
-                events.push(Event::ToolRefused(ToolRefused {
-                    index,
-                    id,
-                    name,
-                    content: content.clone(),
-                }));
-            }
-            Verdict::Client => {}
-        }
+/// The try of a call that is under way, with its terms.
+pub(super) fn under_way(state: &State, call: ToolNo) -> Option<(u32, &Terms)> {
+    let of_step = state.tools.iter().find(|one| one.call == Some(call));
+    if let Some(one) = of_step {
+        let Standing::Open { attempt } = one.standing else { return None };
+        return Some((attempt, one.terms()?));
     }
-    events
+    let outside = state.invocations.iter().find(|one| one.call == call && !one.is_models)?;
+    (outside.disposition == Disposition::Pending).then_some((0, &outside.terms))
 }
 
 pub(super) fn settled(
@@ -240,97 +279,121 @@ pub(super) fn settled(
     if call >= state.next_tool {
         return Err(Refusal::NoSuchTool(call));
     }
-    let Some(open) = state.tools.iter().find(|one| one.call == Some(call)) else {
+    let Some((_, terms)) = under_way(state, call).filter(|(open, _)| *open == attempt) else {
         return Ok(vec![]);
     };
-    if open.standing != (Standing::Open { attempt }) {
-        return Ok(vec![]);
-    }
-    let event = match outcome {
-        Settled::Receipt(outcome, content) => {
-            Event::ToolReceipt(ToolReceipt { call, outcome: *outcome, content: content.clone() })
+    let receipt = |outcome, content: &str| {
+        Event::ToolReceipt(ToolReceipt { call, outcome, content: content.to_owned() })
+    };
+    let events = match outcome {
+        Settled::Receipt(ToolOutcome::Failed, content) if terms.mediated.is_some() => {
+            vec![receipt(ToolOutcome::Rejected(Rejection::Other), content)]
         }
-        Settled::Lost => lost(open, call, attempt),
-        Settled::NotSent(why) => Event::ToolNotSent(ToolNotSent { call, why: *why }),
+        Settled::Receipt(outcome, content) => vec![receipt(*outcome, content)],
+        Settled::Refused(_, _, content) if terms.mediated.is_none() => {
+            vec![receipt(ToolOutcome::Failed, content)]
+        }
+        Settled::Refused(class, until, content) => {
+            let paused = Event::Paused(Paused { class: *class, until: *until });
+            let receipt = receipt(ToolOutcome::Rejected(*class), content);
+            std::iter::once(receipt).chain(class.pauses().then_some(paused)).collect()
+        }
+        Settled::Lost => vec![lost(terms, call, attempt, UnknownReason::Interrupted)],
+        Settled::Unknown(reason) => vec![lost(terms, call, attempt, *reason)],
+        Settled::NotSent(why) => vec![Event::ToolNotSent(ToolNotSent { call, why: *why })],
     };
-    Ok(step::and_then(state, vec![event], |after| step::advance_if_idle(after, now)))
+    Ok(step::and_then(state, events, |after| course::go_on(after, now)))
 }
 
-fn lost(open: &Call, call: ToolNo, attempt: u32) -> Event {
-    match open.class {
-        ReplayClass::ReadOnly | ReplayClass::Idempotent if attempt + 1 < TRIES_MAX => {
+fn lost(terms: &Terms, call: ToolNo, attempt: u32, reason: UnknownReason) -> Event {
+    match terms.class {
+        ReplayClass::ReadOnly | ReplayClass::Idempotent
+            if terms.mediated.is_none() && attempt + 1 < TRIES_MAX =>
+        {
             Event::ToolRetried(ToolRetried { call, attempt: attempt + 1 })
         }
         ReplayClass::ReadOnly | ReplayClass::Idempotent | ReplayClass::Effectful => {
-            Event::ToolUnknown(ToolUnknown { call })
+            Event::ToolUnknown(ToolUnknown { call, reason })
         }
     }
+}
+
+/// The calls that are under way.
+pub(super) fn open(state: &State) -> impl Iterator<Item = ToolNo> {
+    let of_step = state.tools.iter().filter(|one| one.is_open()).filter_map(|one| one.call);
+    let outside = state
+        .invocations
+        .iter()
+        .filter(|one| !one.is_models && one.disposition == Disposition::Pending);
+    of_step.chain(outside.map(|one| one.call))
 }
 
 /// What a new host says of each open call: run again under a new try, or unknown.
 pub(super) fn awake(state: &State) -> Vec<Event> {
-    let open = |one: &Call| match (one.call, &one.standing) {
-        (Some(call), Standing::Open { attempt }) => Some(lost(one, call, *attempt)),
-        (None, _) | (Some(_), Standing::Settled(_)) => None,
+    let one = |call| {
+        let (attempt, terms) = under_way(state, call)?;
+        Some(lost(terms, call, attempt, UnknownReason::Interrupted))
     };
-    state.tools.iter().filter_map(open).collect()
+    open(state).filter_map(one).collect()
 }
 
 pub(super) fn give_up(state: &State) -> Vec<Event> {
-    let open = state.tools.iter().filter(|one| one.is_open());
-    open.filter_map(|one| one.call).map(|call| Event::ToolUnknown(ToolUnknown { call })).collect()
+    let reason = UnknownReason::Stopped;
+    open(state).map(|call| Event::ToolUnknown(ToolUnknown { call, reason })).collect()
 }
 
 pub(super) fn on_asked(state: &mut State, event: &ToolAsked) -> Option<()> {
-    if event.call != state.next_tool || !state.between_steps || state.step == 0 {
+    if event.call != state.next_tool || !owed::at_work(state) {
         return None;
     }
+    mediated::on_admitted(state, event)?;
     state.next_tool = ToolNo(state.next_tool.0.checked_add(1)?);
-    state.tools.push(Call {
-        call: Some(event.call),
-        index: event.index,
-        id: event.id.clone(),
-        name: event.name.clone(),
-        arguments: event.arguments.clone(),
-        class: event.class,
-        standing: Standing::Open { attempt: 0 },
-    });
+    let Some(index) = event.index else { return Some(()) };
+    let call = waiting_at(state, index)?;
+    call.call = Some(event.call);
+    call.verdict = Verdict::Server(Box::new(event.terms.clone()));
+    call.standing = Standing::Open { attempt: 0 };
     Some(())
+}
+
+fn waiting_at(state: &mut State, index: u32) -> Option<&mut Call> {
+    let waits = |one: &&mut Call| one.index == index && one.standing == Standing::Waiting;
+    state.tools.iter_mut().find(waits)
 }
 
 pub(super) fn on_refused(state: &mut State, event: &ToolRefused) -> Option<()> {
-    if !state.between_steps || state.step == 0 {
-        return None;
-    }
-    state.tools.push(Call {
-        call: None,
-        index: event.index,
-        id: event.id.clone(),
-        name: event.name.clone(),
-        arguments: Json::default(),
-        class: ReplayClass::ReadOnly,
-        standing: Standing::Settled(event.content.clone()),
-    });
+    waiting_at(state, event.index)?.standing = Standing::Settled(event.content.clone());
     Some(())
 }
 
-fn settle(state: &mut State, call: ToolNo, content: &str) -> Option<()> {
-    let open = state.tools.iter_mut().find(|one| one.call == Some(call) && one.is_open())?;
-    open.standing = Standing::Settled(content.to_owned());
+fn settle(state: &mut State, call: ToolNo, content: &str, disposition: Disposition) -> Option<()> {
+    under_way(state, call)?;
+    mediated::on_settled(state, call, disposition)?;
+    if let Some(open) = state.tools.iter_mut().find(|one| one.call == Some(call)) {
+        open.standing = Standing::Settled(content.to_owned());
+    }
     Some(())
 }
 
 pub(super) fn on_receipt(state: &mut State, event: &ToolReceipt) -> Option<()> {
-    settle(state, event.call, &event.content)
+    let content = event.content.clone();
+    let disposition = match event.outcome {
+        ToolOutcome::Succeeded => Disposition::Succeeded(content),
+        ToolOutcome::Failed => Disposition::Rejected { class: Rejection::Other, content },
+        ToolOutcome::Rejected(class) => Disposition::Rejected { class, content },
+    };
+    settle(state, event.call, &event.content, disposition)
 }
 
 pub(super) fn on_unknown(state: &mut State, event: &ToolUnknown) -> Option<()> {
     state.tools_unknown = state.tools_unknown.saturating_add(1);
-    settle(state, event.call, UNKNOWN_RESULT)
+    settle(state, event.call, UNKNOWN_RESULT, Disposition::Unknown(event.reason))
 }
 
 pub(super) fn on_not_sent(state: &mut State, event: &ToolNotSent) -> Option<()> {
-    settle(state, event.call, NOT_SENT_RESULT)
+    let content = NOT_SENT_RESULT.to_owned();
+    let disposition = Disposition::Rejected { class: Rejection::Other, content };
+    settle(state, event.call, NOT_SENT_RESULT, disposition)
 }
 
 pub(super) fn on_retried(state: &mut State, event: &ToolRetried) -> Option<()> {
@@ -340,17 +403,28 @@ pub(super) fn on_retried(state: &mut State, event: &ToolRetried) -> Option<()> {
             open.standing = Standing::Open { attempt: event.attempt };
             Some(())
         }
-        Standing::Open { .. } | Standing::Settled(_) => None,
+        Standing::Waiting | Standing::Held(_) | Standing::Open { .. } | Standing::Settled(_) => {
+            None
+        }
     }
 }
 
-/// What the model is told of the step's calls, in its own order; complete when none is open.
+/// The model is told of an outcome that was given up what it is: no success, and no reason to repeat.
+pub(super) fn on_reconciled(state: &mut State, event: &mediated::ToolReconciled) -> Option<()> {
+    mediated::on_reconciled(state, event)?;
+    if let Some(told) = state.tools.iter_mut().find(|one| one.call == Some(event.call)) {
+        told.standing = Standing::Settled(ABANDONED_RESULT.to_owned());
+    }
+    Some(())
+}
+
+/// What the model is told of the step's calls, in its own order; complete when none is unsettled.
 pub(super) fn results(state: &State) -> Vec<Body> {
     let mut done: Vec<_> = state.tools.iter().collect();
     done.sort_by_key(|one| one.index);
     let content = |one: &Call| match &one.standing {
         Standing::Settled(content) => Some(Message::tool_result_body(&one.id, content)),
-        Standing::Open { .. } => None,
+        Standing::Waiting | Standing::Held(_) | Standing::Open { .. } => None,
     };
     done.into_iter().filter_map(content).collect()
 }

@@ -1,10 +1,9 @@
 //! A run's life: queued, running, ended. What has ended owes nothing and takes no more commands but repeats.
 
-use super::draw;
-use super::hold;
-use super::ledger;
 use super::spec::Spec;
-use super::{Command, Event, Grant, Refusal, State, step};
+use super::{
+    Command, Event, Grant, Refusal, State, approval, course, draw, hold, ledger, mediated, step,
+};
 use crate::id::SessionId;
 use crate::message::Body;
 use crate::model_call::Class;
@@ -155,7 +154,7 @@ pub(super) fn open(
         (Life::Queued, false) | (Life::Running | Life::Ended(_), _) => return Ok(vec![]),
     }
     Ok(if may_start {
-        step::and_then(state, events, |after| step::advance(after, now))
+        step::and_then(state, events, |after| course::advance(after, now))
     } else {
         events
     })
@@ -179,6 +178,7 @@ pub(super) fn close(state: &State, outcome: Outcome, reason: Reason, detail: Str
     events.extend(step::give_up(state, &Usage::default()));
     events.extend(ledger::give_up(state));
     events.extend(hold::give_up(state));
+    events.extend(approval::give_up(state));
     let fence = state.fence;
     events.push(Event::Finished(Finished { outcome, reason, detail, fence }));
     events
@@ -210,12 +210,17 @@ pub(super) fn started(state: &mut State, event: &Started) -> Option<()> {
 pub(super) fn finished(state: &mut State, event: &Finished) -> Option<()> {
     let open = state.model.is_some()
         || state.held.is_some()
-        || state.tools.iter().any(ledger::Call::is_open);
+        || ledger::open(state).next().is_some()
+        || approval::open(state).next().is_some();
     let alive = matches!(state.life, Life::Queued | Life::Running);
-    if !alive || open || event.fence != state.fence {
+    // What builds on an outcome that nobody knows is not delivered.
+    let delivers = event.outcome == Outcome::Completed;
+    let blocked = delivers && (state.halt.is_some() || mediated::unresolved(state).is_some());
+    if !alive || open || blocked || event.fence != state.fence {
         return None;
     }
     state.delayed = None;
+    state.halt = None;
     state.tools.clear();
     draw::on_finished(state);
     state.life = Life::Ended(event.clone());
@@ -227,6 +232,8 @@ pub(super) fn must_run(state: &State, command: &Command) -> Result<(), Refusal> 
     match (&state.life, command) {
         (Life::Running, _)
         | (Life::Queued | Life::Ended(_), Command::Withhold)
+        // What is unknown stays to be settled, and an answer that was given before stays given.
+        | (Life::Ended(_), Command::Abandon { .. } | Command::Approval { .. })
         | (
             _,
             Command::Open { .. } | Command::Stop { .. } | Command::Due | Command::Returned { .. },

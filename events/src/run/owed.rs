@@ -2,14 +2,17 @@
 
 use super::ledger::{self, ToolNo};
 use super::life::{Life, MessageRef};
+use super::mediated;
 use super::spec::{Candidate, Spec};
 use super::step::{self, CallNo};
-use super::{Command, State, draw};
+use super::terms::Terms;
+use super::{Command, Event, State, approval, draw, halt, hold};
 use crate::aggregate::Wake;
 use crate::budget::{Amount, Scope};
 use crate::id::SessionId;
 use crate::message::Body;
 use crate::model_call::Without;
+use crate::quantity::{Instant, Millis};
 use std::sync::Arc;
 
 /// Which effect.
@@ -70,6 +73,28 @@ pub struct RunTool {
     pub name: String,
     /// Canonical arguments.
     pub arguments: crate::json::Json,
+    /// On which terms.
+    pub terms: Terms,
+    /// How long it may take.
+    pub timeout: Millis,
+    /// For an invocation.
+    pub mediated: Option<Through>,
+    /// The project of the run.
+    pub project: String,
+}
+
+/// What the broker sends a call with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Through {
+    /// The id that its caller gave it.
+    pub correlation: Option<u128>,
+    /// The most bytes of an answer that is admitted.
+    pub result_max: u64,
+}
+
+/// Whether the run has begun and not ended.
+pub(super) const fn at_work(state: &State) -> bool {
+    matches!(state.life, Life::Running)
 }
 
 /// Whether something is open that must settle before another call is intended.
@@ -77,7 +102,8 @@ pub(super) fn busy(state: &State) -> bool {
     state.model.is_some()
         || state.asking.is_some()
         || state.held.is_some()
-        || state.tools.iter().any(ledger::Call::is_open)
+        || state.halt.is_some()
+        || state.tools.iter().any(ledger::Call::is_unsettled)
 }
 
 pub(super) fn pending(state: &State) -> Vec<(EffectId, Effect)> {
@@ -101,30 +127,63 @@ pub(super) fn pending(state: &State) -> Vec<(EffectId, Effect)> {
         };
         Some((EffectId::Model(open.asked.call), Effect::AskModel(Box::new(ask))))
     });
-    let tool = |one: &ledger::Call| match (one.call, &one.standing) {
-        (Some(call), ledger::Standing::Open { attempt }) => {
-            let (name, arguments) = (one.name.clone(), one.arguments.clone());
-            let run = RunTool { call, attempt: *attempt, name, arguments };
-            Some((EffectId::Tool(call, *attempt), Effect::RunTool(run)))
-        }
-        (None, _) | (Some(_), ledger::Standing::Settled(_)) => None,
-    };
     let slice = state.asking.iter();
     let slice = slice.map(|open| (EffectId::Slice(open.ask), Effect::AskSlice(open.clone())));
-    model.into_iter().chain(slice).chain(state.tools.iter().filter_map(tool)).collect()
+    let tool = |call| tool(state, spec, call);
+    model.into_iter().chain(slice).chain(ledger::open(state).filter_map(tool)).collect()
+}
+
+fn tool(state: &State, spec: &Spec, call: ToolNo) -> Option<(EffectId, Effect)> {
+    let (attempt, terms) = ledger::under_way(state, call)?;
+    let invocation = state.invocations.iter().find(|one| one.call == call);
+    let of_step = state.tools.iter().find(|one| one.call == Some(call));
+    let of_step = of_step.map(|one| (&one.name, &one.arguments));
+    let (name, arguments) =
+        of_step.or_else(|| invocation.map(|one| (&one.name, &one.arguments)))?;
+    let through = |one: &mediated::Invocation| Through {
+        correlation: one.admission.correlation,
+        result_max: mediated::policy(state).policy.max_result_bytes,
+    };
+    let timeout =
+        if invocation.is_some() { mediated::timeout(state, terms) } else { terms.timeout };
+    let run = RunTool {
+        call,
+        attempt,
+        name: name.clone(),
+        arguments: arguments.clone(),
+        terms: terms.clone(),
+        timeout,
+        mediated: invocation.map(through),
+        project: spec.project.clone(),
+    };
+    Some((EffectId::Tool(call, attempt), Effect::RunTool(run)))
 }
 
 pub(super) fn wake(state: &State) -> Wake {
-    let owes = state.model.is_some()
-        || state.asking.is_some()
-        || state.tools.iter().any(ledger::Call::is_open);
-    match (&state.life, &state.held, &state.delayed) {
-        (Life::Running, _, _) if owes => Wake::Now,
-        (Life::Ended(_), _, _) if !state.slices.is_empty() => Wake::Now,
-        (Life::Running, Some(held), _) => Wake::At(held.until),
-        (Life::Running, None, Some(delayed)) => Wake::At(delayed.until),
-        (Life::New | Life::Queued | Life::Running | Life::Ended(_), _, _) => Wake::OnCommand,
+    let owes =
+        state.model.is_some() || state.asking.is_some() || ledger::open(state).next().is_some();
+    match &state.life {
+        Life::Running if owes => Wake::Now,
+        Life::Ended(_) if !state.slices.is_empty() => Wake::Now,
+        Life::Running => first_of(state).map_or(Wake::OnCommand, Wake::At),
+        Life::New | Life::Queued | Life::Ended(_) => Wake::OnCommand,
     }
+}
+
+/// When something happens by itself.
+fn first_of(state: &State) -> Option<Instant> {
+    let held = state.held.as_ref().map(|held| held.until);
+    // A halt outlasts the pause before the next try.
+    let delayed = state.delayed.as_ref().filter(|_| state.halt.is_none()).map(|one| one.until);
+    [held, delayed, approval::wake(state), halt::wake(state)].into_iter().flatten().min()
+}
+
+/// What has come due, one thing after the other.
+pub(super) fn due(state: &State, now: Instant) -> Vec<Event> {
+    let held = hold::due(state, now);
+    let delayed = step::and_then(state, held, |after| step::due(after, now));
+    let asked = step::and_then(state, delayed, |after| approval::due(after, now));
+    step::and_then(state, asked, |after| halt::due(after, now))
 }
 
 pub(super) fn lost(effect: &EffectId) -> Command {

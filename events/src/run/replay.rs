@@ -2,7 +2,11 @@
 //!
 //! Exact for an equal logic number; under another one only the structure is checked, and that is said.
 
+use super::approval::Answer;
+use super::halt::Decider;
+use super::ledger::ToolOutcome;
 use super::life::Started;
+use super::mediated::Invoke;
 use super::{Command, Event, Grant, Run, State, draw, ledger, spec, step};
 use crate::aggregate::Aggregate;
 use crate::quantity::Instant;
@@ -162,13 +166,15 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         Event::ToolNotSent(unsent) => {
             tool(state, unsent.call, &ledger::Settled::NotSent(unsent.why))
         }
-        Event::ToolReceipt(receipt) => {
-            let outcome = ledger::Settled::Receipt(receipt.outcome, receipt.content.clone());
-            tool(state, receipt.call, &outcome)
-        }
+        Event::ToolReceipt(receipt) => tool(state, receipt.call, &received(receipt, events)),
         Event::ToolUnknown(unknown) => {
-            [tool(state, unknown.call, &ledger::Settled::Lost), vec![Command::stop()]].concat()
+            let outcome = ledger::Settled::Unknown(unknown.reason);
+            [tool(state, unknown.call, &outcome), vec![Command::stop()]].concat()
         }
+        Event::ToolAsked(_)
+        | Event::ToolReconciled(_)
+        | Event::Resumed(_)
+        | Event::ApprovalResolved(_) => brokered(first),
         Event::ToolRetried(retried) => tool(state, retried.call, &ledger::Settled::Lost),
         Event::Withheld(_) => vec![Command::Withhold],
         Event::SliceGranted(_) | Event::SliceRefused(_) | Event::SliceReturned(_) => slice(first),
@@ -178,12 +184,67 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         Event::ModelAsked(_)
         | Event::ModelDelayed(_)
         | Event::SliceAsked(_)
-        | Event::ToolAsked(_)
         | Event::ToolRefused(_)
+        | Event::Paused(_)
+        | Event::ApprovalAsked(_)
         | Event::ClientAsked(_)
         | Event::ClientGone(_)
         | Event::SpendCrossed(_)
         | Event::Finished(_) => vec![Command::Due, Command::ClientGone, Command::stop()],
+    }
+}
+
+/// What came back with a receipt; a pause that was set with it says until when.
+fn received(receipt: &ledger::ToolReceipt, events: &[Event]) -> ledger::Settled {
+    let content = receipt.content.clone();
+    match receipt.outcome {
+        ToolOutcome::Rejected(class) if class.pauses() => {
+            let until = events.iter().find_map(|event| match event {
+                Event::Paused(paused) => paused.until,
+                _ => None,
+            });
+            ledger::Settled::Refused(class, until, content)
+        }
+        ToolOutcome::Rejected(_) => ledger::Settled::Receipt(ToolOutcome::Failed, content),
+        outcome @ (ToolOutcome::Succeeded | ToolOutcome::Failed) => {
+            ledger::Settled::Receipt(outcome, content)
+        }
+    }
+}
+
+/// What people decide about calls, and what they call themselves.
+fn brokered(event: &Event) -> Vec<Command> {
+    let by_itself = vec![Command::Due, Command::stop()];
+    match event {
+        Event::ToolAsked(asked) => {
+            let correlation = asked.admission.as_ref().and_then(|one| one.correlation);
+            let invoke = |correlation| Invoke {
+                correlation,
+                name: asked.name.clone(),
+                arguments: asked.arguments.clone(),
+                terms: asked.terms.clone(),
+            };
+            correlation.map(|id| Command::Invoke(Box::new(invoke(id)))).into_iter().collect()
+        }
+        Event::ToolReconciled(settled) => match settled.by {
+            Decider::Actor(by) => {
+                let request = settled.request.clone();
+                vec![Command::Abandon { call: settled.call, request, by }]
+            }
+            Decider::Policy(_) | Decider::Time => by_itself,
+        },
+        Event::Resumed(resumed) => match resumed.by {
+            Decider::Actor(by) => vec![Command::Resume { by }],
+            Decider::Policy(_) | Decider::Time => by_itself,
+        },
+        Event::ApprovalResolved(done) => {
+            let answer = |by| {
+                let answer = Answer { subject: None, resolution: done.resolution.clone(), by };
+                Command::Approval { approval: done.approval, answer: Box::new(answer) }
+            };
+            done.by.map_or(by_itself, |by| vec![answer(by)])
+        }
+        _ => vec![],
     }
 }
 
@@ -225,10 +286,7 @@ fn grant(event: &Event) -> Option<Grant> {
 }
 
 fn tool(state: &State, call: ledger::ToolNo, outcome: &ledger::Settled) -> Vec<Command> {
-    let attempt = state.tools.iter().find_map(|one| match (one.call, &one.standing) {
-        (Some(number), ledger::Standing::Open { attempt }) if number == call => Some(*attempt),
-        (None | Some(_), ledger::Standing::Open { .. } | ledger::Standing::Settled(_)) => None,
-    });
+    let attempt = ledger::under_way(state, call).map(|(attempt, _)| attempt);
     attempt
         .map(|attempt| Command::Tool { call, attempt, outcome: outcome.clone() })
         .into_iter()

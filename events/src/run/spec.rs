@@ -1,5 +1,6 @@
 //! What a run was asked to do, frozen when it is queued, so that a later change of configuration changes no run.
 
+use super::terms::Source;
 use crate::budget::Scope;
 use crate::message::Body;
 use crate::model_call;
@@ -7,6 +8,7 @@ use crate::prompt::{Catalogue, Params};
 use crate::quantity::{MicroUsd, Millis, Tokens};
 use crate::record::{Actor, Hash};
 use crate::role::{Independence, Role};
+use crate::tool_policy::Frozen;
 use crate::usage::{Billing, Price};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -95,6 +97,16 @@ pub enum ReplayClass {
     Effectful,
 }
 
+/// What becomes of a call that somebody has to agree to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApprovalMode {
+    /// It is held, and somebody is asked.
+    #[default]
+    Hold,
+    /// Nobody is there: a native tool is refused, and a server's own policy decides about its tools.
+    Forward,
+}
+
 /// Bounds of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -104,6 +116,8 @@ pub struct Limits {
     pub calls_per_step_max: u32,
     /// How long the caller may take to run its own tools (10 min).
     pub client_wait: Millis,
+    /// How long somebody may take to agree to a call, which is denied then (30 min).
+    pub approval_wait: Millis,
     /// The most that all calls together may cost, reservations included.
     pub cost_max: Option<MicroUsd>,
     /// The cost beyond which it is said once that it costs much; it goes on.
@@ -120,6 +134,7 @@ impl Default for Limits {
             steps_max: 32,
             calls_per_step_max: 64,
             client_wait: Millis(600_000),
+            approval_wait: Millis(1_800_000),
             cost_max: None,
             spend_alert: None,
             model_calls_max: None,
@@ -161,6 +176,12 @@ pub struct Spec {
     pub input: Vec<Body>,
     /// Bounds.
     pub limits: Limits,
+    /// What becomes of calls that somebody has to agree to.
+    pub approval_mode: ApprovalMode,
+    /// What it works on, as its caller says.
+    pub source: Source,
+    /// The bounds of its invocations.
+    pub tool_policy: Frozen,
     /// The budgets that count it, narrow to wide.
     pub budgets: Vec<Scope>,
     /// [`LOGIC`] of the build that queued it.

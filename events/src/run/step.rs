@@ -8,7 +8,9 @@ use super::draw::Took;
 use super::life::{self, MessageRef, Outcome, Reason};
 use super::served::{self, ServedBy};
 use super::spec::{Candidate, Spec};
-use super::{Event, Refusal, State, draw, hold, ledger, owed, recovery, tried, unsent};
+use super::{
+    Event, Refusal, State, admit, course, draw, hold, ledger, owed, recovery, tried, unsent,
+};
 use crate::leave::NotSent;
 use crate::message::Body;
 use crate::model_call::{self, Action, Attempts, Class};
@@ -259,7 +261,8 @@ fn within_budget(state: &State, spec: &Spec, who: &Candidate, reserved: Option<M
 }
 
 pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<Event> {
-    let Some(spec) = &state.spec else { return vec![] };
+    // What halts a run stops its models too; whoever resumes it asks.
+    let Some(spec) = state.spec.as_ref().filter(|_| state.halt.is_none()) else { return vec![] };
     let candidate = served::place(state, spec, candidate);
     let Some(who) = spec.route.get(candidate) else {
         if let Some(end) = served::nobody(state, spec) {
@@ -287,25 +290,6 @@ pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<E
         request,
         reserved,
     })]
-}
-
-/// The next step of a run in which nothing is open.
-pub(super) fn advance(state: &State, now: Instant) -> Vec<Event> {
-    let Some(spec) = &state.spec else { return vec![] };
-    if state.step >= spec.limits.steps_max {
-        let detail = format!("{} steps were taken", state.step);
-        return life::close(state, Outcome::Exhausted, Reason::StepLimit, detail);
-    }
-    ask(state, 0, now)
-}
-
-/// Goes on after something settled, unless something else is still open.
-pub(super) fn advance_if_idle(state: &State, now: Instant) -> Vec<Event> {
-    if owed::busy(state) || state.life != life::Life::Running {
-        vec![]
-    } else {
-        advance(state, now)
-    }
 }
 
 pub(super) fn settled(
@@ -342,20 +326,11 @@ fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Ve
     let spent = |after: &State| account::crossed(after).into_iter().collect();
     let events = and_then(state, vec![event], spent);
     and_then(state, events, |after| {
-        if answer.asks.is_empty() {
-            let reason = match answer.stop {
-                Stop::End | Stop::ToolCalls => Reason::Answered,
-                Stop::Length => Reason::Length,
-                Stop::ContentFilter => Reason::ContentFilter,
-            };
-            return life::close(after, Outcome::Completed, reason, String::new());
-        }
         if hold::hands_over(after, &answer.asks) {
             return life::close(after, Outcome::Completed, Reason::ToolCalls, String::new());
         }
-        let mut events = ledger::intend(after, &answer.asks);
-        events.extend(hold::ask(after, &answer.asks, now));
-        and_then(after, events, |then| advance_if_idle(then, now))
+        let held = hold::ask(after, &answer.asks, now).into_iter().collect();
+        and_then(after, held, |then| course::go_on(then, now))
     })
 }
 
@@ -412,8 +387,8 @@ pub(super) fn candidate<'a>(state: &'a State, open: &OpenCall) -> Option<&'a Can
 }
 
 pub(super) fn on_asked(state: &mut State, event: &ModelAsked) -> Option<()> {
-    let running = matches!(state.life, life::Life::Running);
-    if !running || owed::busy(state) || event.call != state.next_call {
+    let idle = owed::at_work(state) && !owed::busy(state) && !state.concluded;
+    if !idle || event.call != state.next_call {
         return None;
     }
     draw::on_intent(state, event.reserved)?;
@@ -451,6 +426,8 @@ pub(super) fn on_answered(state: &mut State, event: &ModelAnswered) -> Option<()
     state.served_by = Some(event.served_by.clone());
     state.answered = state.answered.checked_add(1)?;
     state.transcript.push(event.body.clone());
+    state.tools = admit::waiting(&event.asks);
+    state.concluded = event.asks.is_empty();
     state.stop = Some(event.stop);
     state.between_steps = true;
     Some(())
@@ -483,7 +460,7 @@ pub(super) fn on_unknown(state: &mut State, event: &ModelUnknown) -> Option<()> 
 }
 
 pub(super) fn on_delayed(state: &mut State, event: &ModelDelayed) -> Option<()> {
-    if state.model.is_some() || state.between_steps || !matches!(state.life, life::Life::Running) {
+    if state.model.is_some() || state.between_steps || !owed::at_work(state) {
         return None;
     }
     state.delayed = Some(event.clone());

@@ -3,6 +3,7 @@
 use super::ledger::{Ask, ToolOutcome, Verdict};
 use super::life::{Finished, Outcome, Reason};
 use super::spec::{Candidate, Delivery, Limits, ReplayClass};
+use super::terms::Terms;
 use super::*;
 use crate::codec::golden;
 use crate::id::Place;
@@ -58,6 +59,9 @@ fn spec(plane: Plane) -> Arc<Spec> {
         params: Params::default(),
         input: vec![Message::text(Role::User, "hi").body()],
         limits: Limits { steps_max: 2, ..Limits::default() },
+        approval_mode: spec::ApprovalMode::Hold,
+        source: terms::Source::default(),
+        tool_policy: crate::tool_policy::Frozen::FIRST,
         budgets: vec![],
         logic: spec::LOGIC,
         metadata: BTreeMap::new(),
@@ -82,6 +86,10 @@ fn open_in_session() -> Command {
 
 fn ask(id: &str, verdict: Verdict) -> Ask {
     Ask { id: id.into(), name: format!("tool_{id}"), arguments: Json::from_bytes(b"{}"), verdict }
+}
+
+fn server(class: ReplayClass) -> Verdict {
+    Verdict::Server(Box::new(Terms::plain(class, Millis(5_000))))
 }
 
 fn answered(call: u32, asks: Vec<Ask>) -> Command {
@@ -201,9 +209,9 @@ fn a_run_of_a_session_waits_for_its_grant() {
 #[test]
 fn server_tools_are_intended_with_the_answer_and_their_results_go_back_in_the_models_order() {
     let asks = vec![
-        ask("a", Verdict::Server(ReplayClass::Effectful)),
+        ask("a", server(ReplayClass::Effectful)),
         ask("b", Verdict::Refused("no such tool".into())),
-        ask("c", Verdict::Server(ReplayClass::ReadOnly)),
+        ask("c", server(ReplayClass::ReadOnly)),
     ];
     let given = [open(Plane::Run), answered(0, asks)];
     let state = after(&given);
@@ -288,7 +296,7 @@ fn a_call_that_was_not_sent_uses_up_no_budget_of_calls() {
 #[test]
 fn a_tool_that_was_not_called_is_told_so_to_the_model_whatever_its_class() {
     for class in [ReplayClass::ReadOnly, ReplayClass::Idempotent, ReplayClass::Effectful] {
-        let given = [open(Plane::Run), answered(0, vec![ask("a", Verdict::Server(class))])];
+        let given = [open(Plane::Run), answered(0, vec![ask("a", server(class))])];
         let state = check(&given, &tool_not_sent(0, 0), Ok(&["tool_not_sent", "model_asked"]));
         let told = Message::tool_result("a", ledger::NOT_SENT_RESULT.into()).body();
         assert_eq!((state.transcript.last(), state.tools_unknown), (Some(&told), 0));
@@ -309,7 +317,7 @@ fn text_that_a_model_plane_caller_has_read_is_not_taken_back() {
 
 #[test]
 fn stop_closes_everything_that_is_open_in_one_commit() {
-    let asks = vec![ask("a", Verdict::Server(ReplayClass::Effectful))];
+    let asks = vec![ask("a", server(ReplayClass::Effectful))];
     check(&[open(Plane::Run)], &Command::stop(), Ok(&["model_unknown", "finished"]));
     let given = [open(Plane::Run), answered(0, asks)];
     check(&given, &Command::stop(), Ok(&["tool_unknown", "finished"]));
@@ -318,7 +326,7 @@ fn stop_closes_everything_that_is_open_in_one_commit() {
 
 #[test]
 fn the_step_limit_and_the_budget_end_a_run() {
-    let tool = || vec![ask("a", Verdict::Server(ReplayClass::ReadOnly))];
+    let tool = || vec![ask("a", server(ReplayClass::ReadOnly))];
     let given = [open(Plane::Run), answered(0, tool()), receipt(0, 0), answered(1, tool())];
     let state = check(&given, &receipt(1, 0), Ok(&["tool_receipt", "finished"]));
     assert_eq!(state.ended().unwrap().reason, Reason::StepLimit);
@@ -332,9 +340,9 @@ fn the_step_limit_and_the_budget_end_a_run() {
 #[test]
 fn a_wake_treats_each_replay_class_as_ruled() {
     let asks = vec![
-        ask("a", Verdict::Server(ReplayClass::ReadOnly)),
-        ask("b", Verdict::Server(ReplayClass::Idempotent)),
-        ask("c", Verdict::Server(ReplayClass::Effectful)),
+        ask("a", server(ReplayClass::ReadOnly)),
+        ask("b", server(ReplayClass::Idempotent)),
+        ask("c", server(ReplayClass::Effectful)),
     ];
     let state = after(&[open(Plane::Run), answered(0, asks)]);
     let names: Vec<_> = Run::awake(&state).iter().map(Event::name).collect();
@@ -366,12 +374,12 @@ fn world() -> Vec<Command> {
         all.push(answered(call, vec![ask("a", Verdict::Client)]));
         let mixed = vec![
             ask("a", Verdict::Client),
-            ask("b", Verdict::Server(ReplayClass::Effectful)),
+            ask("b", server(ReplayClass::Effectful)),
             ask("c", Verdict::Refused("no".into())),
         ];
         all.push(answered(call, mixed));
-        let tools = [ReplayClass::ReadOnly, ReplayClass::Effectful]
-            .map(|class| ask("a", Verdict::Server(class)));
+        let tools =
+            [ReplayClass::ReadOnly, ReplayClass::Effectful].map(|class| ask("a", server(class)));
         all.push(answered(call, tools.to_vec()));
         all.push(failed(call, Class::ServerError, 0));
         all.push(failed(call, Class::ContentPolicy, 3));
@@ -400,7 +408,7 @@ fn whatever_decide_and_awake_say_of_slices_evolve_accepts_and_the_sums_hold() {
 }
 
 fn explore(world: &[Command], commits: u32) {
-    let times = [NOW, NOW.after(Millis(700_000))];
+    let times = [NOW, NOW.after(Millis(2_000_000))];
     let mut seen = BTreeSet::new();
     let mut layer = vec![State::default()];
     for _ in 0..commits {
@@ -415,7 +423,7 @@ fn explore(world: &[Command], commits: u32) {
             }
             for (at, events) in histories.into_iter().filter(|(_, events)| !events.is_empty()) {
                 let after = fold(state, &events)
-                    .unwrap_or_else(|illegal| panic!("{illegal} in {state:#?}"));
+                    .unwrap_or_else(|illegal| panic!("{illegal}: {events:#?} in {state:#?}"));
                 let again = replay::commit(state.clone(), &events, at, replay::Logic::Same);
                 assert_eq!(again.as_ref(), Ok(&after), "replay decides otherwise: {events:#?}");
                 if seen.insert(crate::journal::hash(&postcard::to_stdvec(&after).unwrap())) {
@@ -435,6 +443,7 @@ fn is_repeated(id: &EffectId) -> bool {
 
 fn laws(state: &State) {
     draws::sums(state);
+    brokered::bounds(state);
     let all = Run::pending(state).into_iter().map(|(id, _)| id);
     let (repeated, pending): (BTreeSet<_>, BTreeSet<_>) = all.partition(is_repeated);
     let slices = if state.ended().is_some() {
@@ -448,10 +457,12 @@ fn laws(state: &State) {
     let now = Run::wake(state) == Wake::Now;
     assert!(pending.is_disjoint(&still), "an old intent is still open: {still:?}");
     assert!(state.ended().is_none() || pending.is_empty(), "ended and owing: {state:?}");
-    let open = state.model.is_some() || state.tools.iter().any(ledger::Call::is_open);
+    let open = state.model.is_some() || ledger::open(state).next().is_some();
     assert_eq!(open, !pending.is_empty(), "open and not pending, or the other way: {state:?}");
     assert_eq!(open || !repeated.is_empty(), now, "owes and does not wake: {state:?}");
-    let waits = state.held.is_some() || state.delayed.is_some() || state.asking.is_some();
+    let asks = approval::open(state).next().is_some();
+    let halted = state.halt.is_some() || asks;
+    let waits = halted || state.held.is_some() || state.delayed.is_some() || state.asking.is_some();
     let stuck = state.life == Life::Running && !open && !waits;
     assert!(!stuck, "runs and waits for nothing: {state:?}");
 }
@@ -462,7 +473,7 @@ fn a_cost_beyond_its_mark_is_said_once() {
     let mut spec = Spec::clone(&spec(Plane::Run));
     spec.limits = Limits { spend_alert: Some(MicroUsd(30)), ..Limits::default() };
     let open = Command::Open { spec: Arc::new(spec), session: None, grant: None };
-    let tool = || vec![ask("a", Verdict::Server(ReplayClass::ReadOnly))];
+    let tool = || vec![ask("a", server(ReplayClass::ReadOnly))];
     let mut given = vec![open];
     for (call, said) in [(0, false), (1, true), (2, false)] {
         let events = Run::decide(&after(&given), &answered(call, tool()), NOW).unwrap();
@@ -476,6 +487,8 @@ fn a_cost_beyond_its_mark_is_said_once() {
     assert_eq!((total.cost, total), (Some(MicroUsd(60)), state.total));
 }
 
+mod approvals;
+mod brokered;
 mod bytes;
 mod draws;
 mod partial;

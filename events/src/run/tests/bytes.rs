@@ -4,7 +4,7 @@ use super::*;
 
 fn samples() -> Vec<Event> {
     let asks = vec![
-        ask("a", Verdict::Server(ReplayClass::Effectful)),
+        ask("a", server(ReplayClass::Effectful)),
         ask("b", Verdict::Refused("no".into())),
         ask("c", Verdict::Client),
     ];
@@ -38,6 +38,8 @@ fn samples() -> Vec<Event> {
     let why = NotSent::LeaseOver;
     all.push(Event::ToolNotSent(ledger::ToolNotSent { call: ToolNo(2), why }));
     all.extend(draws::samples());
+    all.extend(brokered::samples());
+    all.extend(approvals::samples());
     all
 }
 

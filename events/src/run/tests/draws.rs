@@ -57,7 +57,7 @@ fn slices_are_asked_for_narrow_to_wide_and_the_intent_draws_on_them_in_its_own_c
 
 #[test]
 fn what_a_call_did_not_use_serves_the_next_one_and_only_the_rest_is_asked_for() {
-    let tool = || vec![ask("a", Verdict::Server(ReplayClass::ReadOnly))];
+    let tool = || vec![ask("a", server(ReplayClass::ReadOnly))];
     let given = [counted(Plane::Run, &[lab()]), granted(1), answered(0, tool())];
     let state = after(&given);
     let first = state.slices[&lab()];
@@ -74,7 +74,7 @@ fn what_a_call_did_not_use_serves_the_next_one_and_only_the_rest_is_asked_for() 
 /// so that the budget does not grant it to others.
 #[test]
 fn what_was_used_beyond_a_slice_is_asked_for_in_one_question() {
-    let tool = || vec![ask("a", Verdict::Server(ReplayClass::ReadOnly))];
+    let tool = || vec![ask("a", server(ReplayClass::ReadOnly))];
     let Command::Model { call, outcome: Settled::Answered(mut answer) } = answered(0, tool())
     else {
         panic!()
@@ -189,7 +189,7 @@ pub(super) fn world() -> Vec<Command> {
     }
     for call in 0..3 {
         all.push(answered(call, vec![]));
-        let tool = ask("a", Verdict::Server(ReplayClass::Effectful));
+        let tool = ask("a", server(ReplayClass::Effectful));
         all.push(answered(call, vec![tool]));
         all.push(failed(call, Class::ServerError, 0));
         all.push(failed(call, Class::RateLimited, 0));
