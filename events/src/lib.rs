@@ -4,7 +4,8 @@
 //! `evolve` accepts. Nothing here reads a clock, draws a random number or waits.
 //!
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
-//! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]), leave to send ([`leave`]) and the aggregates
+//! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]), leave to send ([`leave`]), the bounds of
+//! mediated tools ([`tool_policy`]) and the aggregates
 //! (session, run, key, credential, settings, budget), and [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
@@ -31,4 +32,5 @@ pub mod run;
 pub mod session;
 pub mod settings;
 pub mod subject;
+pub mod tool_policy;
 pub mod usage;

@@ -1,5 +1,6 @@
 //! What a journal says of itself, a stream for each subject. `settings/journal`: which build may read it.
-//! `settings/harness`: the model that was selected for every role without a route.
+//! `settings/harness`: the model that was selected for every role without a route. `settings/tools`: the bounds of
+//! mediated tool calls.
 //!
 //! A build that met a fact of a newer one would stop single streams at it, long after it had joined; so it is refused
 //! before it takes part. The minimum is raised by a person once no older build is wanted any more: there is no way back.
@@ -9,6 +10,7 @@ use crate::codec::CodecError;
 use crate::quantity::Instant;
 use crate::record::{Actor, Entry, StreamKey, StreamKind};
 use crate::role::family_check;
+use crate::tool_policy::{Frozen, OutOfRange, ToolPolicy};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -21,6 +23,8 @@ crate::events! {
         Selected(Selected) = 901 / 1 "selected";
         /// None is selected any more.
         Unselected(Unselected) = 902 / 1 "unselected";
+        /// Mediated calls have other bounds in runs that are queued from now on.
+        ToolPolicyReplaced(ToolPolicyReplaced) = 903 / 1 "tool_policy_replaced";
     }
 }
 
@@ -80,6 +84,19 @@ pub struct Unselected {
     pub by: Actor,
 }
 
+/// Mediated calls have other bounds in runs that are queued from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolPolicyReplaced {
+    /// All of the bounds.
+    pub policy: ToolPolicy,
+    /// One more than the one before; the first replacement is 2.
+    pub revision: u32,
+    /// Who replaced them.
+    pub by: Actor,
+    /// When.
+    pub at: Instant,
+}
+
 /// The streams of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SettingsId {
@@ -87,16 +104,19 @@ pub enum SettingsId {
     Journal,
     /// Of who answers.
     Harness,
+    /// Of mediated tools.
+    Tools,
 }
 
 impl SettingsId {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Journal, Self::Harness];
+    pub const ALL: [Self; 3] = [Self::Journal, Self::Harness, Self::Tools];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Journal => "journal",
             Self::Harness => "harness",
+            Self::Tools => "tools",
         }
     }
 }
@@ -126,6 +146,13 @@ pub enum Command {
         /// Who says so.
         by: Actor,
     },
+    /// Bound mediated calls so.
+    ReplaceToolPolicy {
+        /// All of the bounds.
+        policy: ToolPolicy,
+        /// Who says so.
+        by: Actor,
+    },
 }
 
 /// Why not.
@@ -150,6 +177,12 @@ pub enum Refusal {
         "a selection is a provider's id of 1 to {PROVIDER_BYTES_MAX} bytes and a model's name of 1 to {MODEL_BYTES_MAX}"
     )]
     BadName,
+    /// A bound lies outside its range.
+    #[error("the tool policy is not replaced: {0}")]
+    OutOfRange(OutOfRange),
+    /// They can not be counted any more.
+    #[error("the tool policy was replaced {} times: it can not be replaced again", u32::MAX)]
+    TooManyRevisions,
 }
 
 /// A fold of the stream.
@@ -159,6 +192,18 @@ pub struct State {
     pub reader: Reader,
     /// The model that is selected.
     pub selection: Option<Selected>,
+    /// The newest bounds of mediated calls; none before the first replacement.
+    pub replaced: Option<ToolPolicyReplaced>,
+}
+
+impl State {
+    /// The bounds that a run gets that is queued now.
+    #[must_use]
+    pub fn tool_policy(&self) -> Frozen {
+        let newest =
+            |one: &ToolPolicyReplaced| Frozen { policy: one.policy, revision: one.revision };
+        self.replaced.as_ref().map_or(Frozen::FIRST, newest)
+    }
 }
 
 fn select(
@@ -184,6 +229,21 @@ fn select(
     Ok(vec![Event::Selected(Selected { provider, model, by, at })])
 }
 
+fn replace(
+    state: &State,
+    policy: ToolPolicy,
+    by: Actor,
+    at: Instant,
+) -> Result<Vec<Event>, Refusal> {
+    policy.validate().map_err(Refusal::OutOfRange)?;
+    let stands = state.tool_policy();
+    if stands.policy == policy {
+        return Ok(vec![]);
+    }
+    let revision = stands.revision.checked_add(1).ok_or(Refusal::TooManyRevisions)?;
+    Ok(vec![Event::ToolPolicyReplaced(ToolPolicyReplaced { policy, revision, by, at })])
+}
+
 /// Marker: the rules of a journal's settings. They owe the world nothing.
 #[derive(Debug)]
 pub struct Settings;
@@ -202,7 +262,7 @@ impl Aggregate for Settings {
     type EffectId = Never;
 
     const KIND: StreamKind = StreamKind::Settings;
-    const FOLD: u32 = 2;
+    const FOLD: u32 = 3;
 
     fn stream(id: &SettingsId) -> StreamKey {
         StreamKey::named(StreamKind::Settings, id.name())
@@ -228,6 +288,7 @@ impl Aggregate for Settings {
                 let unselected = stands.then_some(Event::Unselected(Unselected { by: *by }));
                 Ok(unselected.into_iter().collect())
             }
+            Command::ReplaceToolPolicy { policy, by } => replace(state, *policy, *by, now),
         }
     }
 
@@ -244,6 +305,12 @@ impl Aggregate for Settings {
                 true
             }
             Event::Unselected(_) => state.selection.take().is_some(),
+            Event::ToolPolicyReplaced(replaced) => {
+                let follows =
+                    state.tool_policy().revision.checked_add(1) == Some(replaced.revision);
+                state.replaced = Some(replaced.clone());
+                follows
+            }
         };
         if legal {
             return Ok(state);
@@ -290,7 +357,7 @@ mod tests {
     #[test]
     fn whatever_decide_says_evolve_accepts_and_the_minimum_never_falls() {
         for have in 1..5 {
-            let state = State { reader: Reader(have), selection: None };
+            let state = State { reader: Reader(have), ..State::default() };
             for to in 0..6 {
                 let command = Command::RaiseReader(Reader(to));
                 match Settings::decide(&state, &command, Instant(0)) {
@@ -339,6 +406,46 @@ mod tests {
         assert!(Settings::evolve(state, &events[0]).is_err(), "nothing is selected");
     }
 
+    /// Every history of a small world: a revision is one more with each change and stays with each repeat.
+    #[test]
+    fn whatever_is_said_of_the_tool_policy_evolve_accepts_and_revisions_count_changes() {
+        let by = Actor::Admin;
+        let with = |calls_limit| ToolPolicy { calls_limit, ..ToolPolicy::V1 };
+        let policies = [ToolPolicy::V1, with(1), with(100), with(0), with(101)];
+        let mut layer = vec![State::default()];
+        for depth in 0..4_u32 {
+            let mut next = vec![];
+            for state in &layer {
+                let before = state.tool_policy();
+                assert_eq!(before.policy.validate(), Ok(()));
+                assert!(before.revision <= 1 + depth);
+                for policy in policies {
+                    let command = Command::ReplaceToolPolicy { policy, by };
+                    let events = match Settings::decide(state, &command, Instant(9)) {
+                        Err(refusal) => {
+                            let why = policy.validate().unwrap_err();
+                            assert_eq!(refusal, Refusal::OutOfRange(why));
+                            assert!(refusal.to_string().contains("calls_limit"), "{refusal}");
+                            continue;
+                        }
+                        Ok(events) => events,
+                    };
+                    let after = events.iter().try_fold(state.clone(), Settings::evolve).unwrap();
+                    assert_eq!(Settings::decide(&after, &command, Instant(9)), Ok(vec![]));
+                    let changed = u32::from(policy != before.policy);
+                    let revision = before.revision + changed;
+                    assert_eq!(after.tool_policy(), Frozen { policy, revision });
+                    for event in &events {
+                        let again = Settings::evolve(after.clone(), event);
+                        assert!(again.is_err(), "a revision twice: {event:?}");
+                    }
+                    next.push(after);
+                }
+            }
+            layer = next;
+        }
+    }
+
     #[test]
     fn each_subject_has_a_stream_of_its_own() {
         for id in SettingsId::ALL {
@@ -353,7 +460,13 @@ mod tests {
         let (by, at) = (Actor::Node, Instant(300));
         let selected = Event::Selected(Selected { provider, model, by, at });
         let unselected = Event::Unselected(Unselected { by });
-        let samples = [raised, selected, unselected];
+        let replaced = Event::ToolPolicyReplaced(ToolPolicyReplaced {
+            policy: ToolPolicy::V1,
+            revision: 300,
+            by: Actor::Admin,
+            at,
+        });
+        let samples = [raised, selected, unselected, replaced];
         let samples = samples.map(|event| (event.name(), Settings::encode(&event).unwrap()));
         golden::check(
             "settings.txt",

@@ -60,12 +60,15 @@ carried!(settings::Command {
     RaiseReader(to) = 600 / 1;
     Select { provider, model, by } = 601 / 1;
     Unselect { by } = 602 / 1;
+    ReplaceToolPolicy { policy, by } = 603 / 1;
 });
 
 carried!(settings::Refusal {
     NoWayBack { have } = 650 / 1;
     Mismatch { provider, model } = 651 / 1;
     BadName = 652 / 1;
+    OutOfRange(range) = 653 / 1;
+    TooManyRevisions = 654 / 1;
 });
 
 carried!(credential::Command {

@@ -72,8 +72,18 @@ impl From<settings::Refusal> for ApiError {
         let code = match refusal {
             settings::Refusal::NoWayBack { .. } => Code::NodeRefused,
             settings::Refusal::Mismatch { .. } | settings::Refusal::BadName => Code::ConfigError,
+            settings::Refusal::OutOfRange(_) | settings::Refusal::TooManyRevisions => {
+                Code::InvalidRequest
+            }
         };
-        Self::new(code, refusal.to_string())
+        let error = Self::new(code, refusal.to_string());
+        match refusal {
+            settings::Refusal::OutOfRange(range) => error.param(range.field.name()),
+            settings::Refusal::NoWayBack { .. }
+            | settings::Refusal::Mismatch { .. }
+            | settings::Refusal::BadName
+            | settings::Refusal::TooManyRevisions => error,
+        }
     }
 }
 

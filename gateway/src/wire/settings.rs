@@ -2,7 +2,8 @@
 
 use super::time::rfc3339;
 use actors::routing::{Routing, Target};
-use events::settings::{Event, Selected};
+use events::settings::{Event, Selected, ToolPolicyReplaced};
+use events::tool_policy::ToolPolicy;
 use serde_json::{Value, json};
 
 /// What an event says.
@@ -14,7 +15,28 @@ pub fn event(event: &Event) -> Value {
             "provider": provider, "model": model, "by": by.to_string(), "at": rfc3339(*at),
         }),
         Event::Unselected(unselected) => json!({"by": unselected.by.to_string()}),
+        Event::ToolPolicyReplaced(replaced) => {
+            let ToolPolicyReplaced { policy, revision, by, at } = replaced;
+            json!({
+                "policy": tool_policy(policy),
+                "revision": revision,
+                "by": by.to_string(),
+                "at": rfc3339(*at),
+            })
+        }
     }
+}
+
+/// The bounds of mediated calls, as they are given and shown.
+#[must_use]
+pub fn tool_policy(policy: &ToolPolicy) -> Value {
+    json!({
+        "calls_limit": policy.calls_limit,
+        "per_tool_limit": policy.per_tool_limit,
+        "timeout_seconds": policy.timeout_seconds(),
+        "max_result_bytes": policy.max_result_bytes,
+        "on_unknown": {"read_only": policy.on_unknown_read_only.name()},
+    })
 }
 
 /// What is selected, as its owner knows it, and what becomes of it on this node.

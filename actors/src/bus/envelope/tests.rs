@@ -288,14 +288,18 @@ fn between_nodes(out: &mut Vec<String>) {
 
 fn settings_words(out: &mut Vec<String>) {
     use events::settings::{Command, Reader, Refusal};
+    use events::tool_policy::{Field, OutOfRange, ToolPolicy};
     let (by, have) = (Actor::Admin, Reader(2));
     let named = || ("openai".to_owned(), "m".to_owned());
     let (provider, model) = named();
     let select = Command::Select { provider, model, by };
-    lines(&[Command::RaiseReader(have), select, Command::Unselect { by }], out);
+    let replace = Command::ReplaceToolPolicy { policy: ToolPolicy::V1, by };
+    lines(&[Command::RaiseReader(have), select, Command::Unselect { by }, replace], out);
     let (provider, model) = named();
     let mismatch = Refusal::Mismatch { provider, model };
-    lines(&[Refusal::NoWayBack { have }, mismatch, Refusal::BadName], out);
+    let range = Refusal::OutOfRange(OutOfRange { field: Field::TimeoutSeconds, value: 300 });
+    let counted = Refusal::TooManyRevisions;
+    lines(&[Refusal::NoWayBack { have }, mismatch, Refusal::BadName, range, counted], out);
 }
 
 fn credential_commands() -> Vec<credential::Command> {
