@@ -22,6 +22,7 @@ pub mod follower;
 pub mod health;
 pub mod host;
 mod inbox;
+pub mod judge;
 pub mod live;
 pub mod metric;
 pub mod node;

@@ -16,7 +16,6 @@ pub mod budget;
 pub mod catalogue;
 pub mod codec;
 pub mod credential;
-pub mod grant;
 pub mod id;
 pub mod journal;
 pub mod json;

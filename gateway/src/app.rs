@@ -17,6 +17,7 @@ use actors::directory::Serves;
 use actors::entropy::Entropy;
 use actors::follower::Follower;
 use actors::host::Hosted;
+use actors::judge::Judge;
 use actors::live::Live;
 use actors::node::Node;
 use actors::order::{Lane, NoDecision, Observed, Order};
@@ -63,6 +64,8 @@ pub struct Parts {
     pub settings: Follower<Settings>,
     /// The tools that run here.
     pub tools: Arc<Registry>,
+    /// What is found about a call before it may be intended.
+    pub judge: Judge,
     /// Who may.
     pub verifier: Verifier,
     /// Lists and totals.

@@ -44,6 +44,7 @@ use actors::cluster::mandate::Mandate;
 use actors::credentials::Credentials;
 use actors::entropy::Entropy;
 use actors::follower::FollowerError;
+use actors::judge::Judge;
 use actors::live::Live;
 use actors::node::Node;
 use actors::perform::room::Room;
@@ -304,6 +305,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         credentials: Arc::clone(&opened.credentials),
         budgets,
         settings,
+        judge: Judge::new(Arc::clone(&tools)),
         tools,
         verifier,
         projections,
@@ -402,6 +404,7 @@ async fn tables(
         lent: found.answering.lent().clone(),
         credentials: Some(Arc::clone(credentials)),
         tools: Arc::clone(tools),
+        judge: Judge::new(Arc::clone(tools)),
         live: Arc::clone(live),
         sessions: OnceLock::new(),
         budgets: OnceLock::new(),

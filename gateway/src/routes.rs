@@ -1,5 +1,6 @@
 //! The routes, a file for each resource. A route without a row in [`crate::auth`]'s table is refused.
 
+pub mod approvals;
 pub mod budgets;
 pub mod chat;
 pub mod credentials;
@@ -25,6 +26,7 @@ use axum::Router;
 /// All of them.
 pub fn routes() -> Router<App> {
     Router::new()
+        .merge(approvals::routes())
         .merge(budgets::routes())
         .merge(chat::routes())
         .merge(harness::routes())

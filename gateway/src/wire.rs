@@ -12,4 +12,5 @@ pub mod public;
 pub mod run;
 pub mod settings;
 pub mod time;
+pub mod tool;
 pub mod usage;

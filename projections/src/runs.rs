@@ -46,11 +46,18 @@ pub enum Phase {
         /// And must be back by then.
         until: Instant,
     },
-    /// The next model call waits for a time.
-    Delayed {
-        /// Then.
+    /// Somebody has to agree to a call.
+    WaitingForApproval {
+        /// It is denied then.
         until: Instant,
     },
+    /// The next call waits for a time, or for somebody: a provider refused the one before.
+    Paused {
+        /// It goes on by itself then; `None` when somebody has to say so.
+        until: Option<Instant>,
+    },
+    /// The outcome of an invocation is unknown, or was until somebody gave it up.
+    NeedsReconciliation,
     /// It is over.
     Ended(End),
 }
@@ -64,8 +71,12 @@ pub enum Standing {
     Running,
     /// Its caller runs tools of its own.
     WaitingForClient,
-    /// The next model call waits for a time.
-    Delayed,
+    /// Somebody has to agree to a call.
+    WaitingForApproval,
+    /// The next call waits for a time, or for somebody.
+    Paused,
+    /// The outcome of an invocation is unknown.
+    NeedsReconciliation,
     /// It is over.
     Ended,
 }
@@ -74,7 +85,9 @@ words!(Standing {
     Queued = "queued",
     Running = "running",
     WaitingForClient = "waiting_for_client",
-    Delayed = "delayed",
+    WaitingForApproval = "waiting_for_approval",
+    Paused = "paused",
+    NeedsReconciliation = "needs_reconciliation",
     Ended = "ended",
 });
 
@@ -86,7 +99,9 @@ impl Phase {
             Self::Queued => Standing::Queued,
             Self::Running => Standing::Running,
             Self::WaitingForClient { .. } => Standing::WaitingForClient,
-            Self::Delayed { .. } => Standing::Delayed,
+            Self::WaitingForApproval { .. } => Standing::WaitingForApproval,
+            Self::Paused { .. } => Standing::Paused,
+            Self::NeedsReconciliation => Standing::NeedsReconciliation,
             Self::Ended(_) => Standing::Ended,
         }
     }
@@ -94,8 +109,15 @@ impl Phase {
 
 impl Standing {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Queued, Self::Running, Self::WaitingForClient, Self::Delayed, Self::Ended];
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Running,
+        Self::WaitingForClient,
+        Self::WaitingForApproval,
+        Self::Paused,
+        Self::NeedsReconciliation,
+        Self::Ended,
+    ];
 
     /// The word in filters.
     #[must_use]
@@ -195,8 +217,11 @@ fn evolve(
     let mut kept = match (before, event) {
         (None, Event::Queued(queued)) => return Ok(opened(id, queued, when)),
         (Some(kept), _) if kept.row.phase.standing() != Standing::Ended => kept,
-        // What it did not use of its budgets goes back after its end, and its answer may be withheld.
-        (Some(kept), Event::SliceReturned(_) | Event::Withheld(_)) => kept,
+        // What it did not use of its budgets goes back after its end, its answer may be withheld, and what was unknown
+        // settled.
+        (Some(kept), Event::SliceReturned(_) | Event::Withheld(_) | Event::ToolReconciled(_)) => {
+            kept
+        }
         (None | Some(_), _) => return Err(illegal()),
     };
     apply(&mut kept, event, when).ok_or_else(illegal)?;
@@ -229,14 +254,27 @@ fn apply(kept: &mut Kept, event: &Event, when: When) -> Option<()> {
             calls.not_sent(unsent)?;
             row.model_calls = row.model_calls.saturating_sub(1);
         }
-        Event::ModelDelayed(delayed) => row.phase = Phase::Delayed { until: delayed.until },
+        Event::ModelDelayed(delayed) => row.phase = Phase::Paused { until: Some(delayed.until) },
         Event::ToolAsked(_) => row.tools_asked = row.tools_asked.saturating_add(1),
-        Event::ToolUnknown(_) => row.tools_unknown = row.tools_unknown.saturating_add(1),
+        Event::ToolUnknown(unknown) => {
+            row.tools_unknown = row.tools_unknown.saturating_add(1);
+            if unknown.lease_until.is_some() {
+                row.phase = Phase::NeedsReconciliation;
+            }
+        }
+        Event::Paused(paused) => row.phase = Phase::Paused { until: paused.until },
+        Event::ApprovalAsked(asked) => {
+            row.phase = Phase::WaitingForApproval { until: asked.until };
+        }
+        // An outcome that is unknown outlasts an answer.
+        Event::ApprovalResolved(_) if row.phase.standing() != Standing::WaitingForApproval => {}
+        Event::ApprovalResolved(_) | Event::Resumed(_) => row.phase = Phase::Running,
         Event::ToolRefused(_)
         | Event::ToolReceipt(_)
         | Event::ToolRetried(_)
         | Event::SpendCrossed(_)
         | Event::ToolNotSent(_)
+        | Event::ToolReconciled(_)
         | Event::SliceAsked(_)
         | Event::SliceGranted(_)
         | Event::SliceRefused(_)

@@ -214,7 +214,7 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         }
         (Some(open), _) => open,
         // What it did not use of its budgets goes back after its end, and its answer may be withheld.
-        (None, Event::SliceReturned(_) | Event::Withheld(_)) => {
+        (None, Event::SliceReturned(_) | Event::Withheld(_) | Event::ToolReconciled(_)) => {
             return Ok(Step { open: None, settled: None, instead_of: None });
         }
         (None, _) => return Err(illegal()),
@@ -246,6 +246,11 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         | Event::ToolUnknown(_)
         | Event::ToolRetried(_)
         | Event::ToolNotSent(_)
+        | Event::ToolReconciled(_)
+        | Event::Paused(_)
+        | Event::Resumed(_)
+        | Event::ApprovalAsked(_)
+        | Event::ApprovalResolved(_)
         | Event::ClientAsked(_)
         | Event::ClientAnswered(_)
         | Event::ClientGone(_)

@@ -31,6 +31,10 @@ carried!(run::Command {
     Slice { ask, outcome } = 207 / 1;
     Returned { scope } = 208 / 1;
     Withhold = 209 / 1;
+    Invoke(asked) = 210 / 1;
+    Abandon { call, request, by } = 211 / 1;
+    Resume { by } = 212 / 1;
+    Approval { approval, answer } = 213 / 1;
 });
 
 carried!(run::Refusal {
@@ -44,6 +48,23 @@ carried!(run::Refusal {
     ResultMissing(call) = 257 / 1;
     ResultStray(call) = 258 / 1;
     NoSuchSlice(ask) = 259 / 1;
+    NoSuchApproval(approval) = 260 / 1;
+    AnsweredBefore(how) = 261 / 1;
+    NotWaiting = 262 / 1;
+    OtherSubject = 263 / 1;
+    NoAnswer = 264 / 1;
+    Unresolved(call) = 265 / 1;
+    Halted(halt) = 266 / 1;
+    NotHalted = 267 / 1;
+    UnderWay = 268 / 1;
+    ToolBudget { limit, which } = 269 / 1;
+    OtherInvocation = 270 / 1;
+    NotMediated(name) = 271 / 1;
+    ConsentNeeded(name) = 272 / 1;
+    NotARequestId = 273 / 1;
+    RequestIdUsed(call) = 274 / 1;
+    Leased(until) = 275 / 1;
+    Settled(word) = 276 / 1;
 });
 
 carried!(key::Command {

@@ -5,6 +5,7 @@ mod in_flight;
 #[cfg(test)]
 mod layout;
 mod slices;
+mod tool;
 mod whom;
 
 pub use account::{Fallbacks, Fallen};
@@ -16,18 +17,18 @@ use crate::credentials::Credentials;
 use crate::departure::Dispatch;
 use crate::entropy::Entropy;
 use crate::host::Hosted;
+use crate::judge::Judge;
 use crate::live::Live;
 use crate::order::NoDecision;
 use crate::table::Table;
 use events::id::RunId;
-use events::message::{Body, ToolCall};
+use events::message::Body;
 use events::model_call::Class;
 use events::prompt::Request;
 use events::quantity::{Instant, Millis};
-use events::run::ledger::{self, Ask, ToolOutcome, Verdict};
 use events::run::spec::{Delivery, Plane, ReplayClass, Spec};
 use events::run::step::{self, Charge, Failure, Settled, Stop};
-use events::run::{self, AskModel, Command, Effect, EffectId, Run, RunTool};
+use events::run::{self, AskModel, Command, Effect, EffectId, Run};
 use events::session::Session;
 use events::usage::Usage;
 use providers::{Client, Endpoint, Mode, Unanswered};
@@ -41,7 +42,7 @@ use std::{
     },
     time::Duration,
 };
-use tools::{Call, Leave, Registry, ToolError};
+use tools::{Leave, Registry};
 
 /// Model calls in flight of one node; each holds a connection and perhaps a long answer. More wait as what they are:
 /// intents in the log.
@@ -91,6 +92,8 @@ pub struct World {
     pub credentials: Option<Arc<Credentials>>,
     /// The tools that run here.
     pub tools: Arc<Registry>,
+    /// What is found about a call before it may be intended.
+    pub judge: Judge,
     /// Where text goes while it comes.
     pub live: Arc<Live>,
     /// Where the conversations are; set once both tables exist.
@@ -133,12 +136,13 @@ impl Hosted for Run {
 
     /// A model call is asked again at once, for it costs money at most, and so is a tool that may be repeated. One that is
     /// called lost is told to the model, who looks whether it happened: that must not happen after the look.
-    fn lasts(world: &World, what: &Effect) -> Option<Millis> {
+    fn lasts(_world: &World, what: &Effect) -> Option<Millis> {
         let Effect::RunTool(tool) = what else { return None };
-        let Some(entry) = world.tools.get(&tool.name) else { return Some(tools::tool::TIMEOUT) };
-        match entry.class() {
-            ReplayClass::ReadOnly | ReplayClass::Idempotent => None,
-            ReplayClass::Effectful => Some(entry.timeout()),
+        match tool.terms.class {
+            ReplayClass::ReadOnly | ReplayClass::Idempotent if tool.mediated.is_none() => None,
+            ReplayClass::ReadOnly | ReplayClass::Idempotent | ReplayClass::Effectful => {
+                Some(tool.timeout)
+            }
         }
     }
 
@@ -168,7 +172,7 @@ impl Hosted for Run {
             }
             Effect::RunTool(tool) => {
                 let (call, attempt) = (tool.call, tool.attempt);
-                let outcome = run_tool(world, run, tool, &dispatch).await;
+                let outcome = tool::run(world, run, tool, &dispatch).await;
                 Command::Tool { call, attempt, outcome }
             }
             Effect::AskSlice(asked) => {
@@ -276,7 +280,7 @@ async fn ended(
     match answer {
         Ok(answer) => {
             let profile = whom.used.map(|used| used.profile);
-            Settled::Answered(step::Answer { profile, ..answered(world, &ask.spec, answer) })
+            Settled::Answered(step::Answer { profile, ..answered(world, &ask.spec, answer).await })
         }
         Err(failure) => {
             let (profile, others) = whom.used.map(|used| (used.profile, used.others)).unzip();
@@ -346,8 +350,11 @@ async fn conversation(world: &World, ask: &AskModel) -> Result<Vec<Body>, String
     Ok(messages)
 }
 
-fn answered(world: &World, spec: &Spec, answer: providers::Answer) -> step::Answer {
-    let asks = answer.message.calls().map(|call| judge(world, spec, call)).collect();
+async fn answered(world: &World, spec: &Spec, answer: providers::Answer) -> step::Answer {
+    let mut asks = vec![];
+    for call in answer.message.calls() {
+        asks.push(world.judge.ask(spec, call).await);
+    }
     let stop = match answer.stop {
         providers::Stop::End | providers::Stop::Other(_) => Stop::End,
         providers::Stop::Length => Stop::Length,
@@ -363,34 +370,6 @@ fn answered(world: &World, spec: &Spec, answer: providers::Answer) -> step::Answ
         request_id: answer.request_id,
         profile: None,
     }
-}
-
-/// Who runs a call, with its arguments checked before anything else happens.
-fn judge(world: &World, spec: &Spec, call: &ToolCall) -> Ask {
-    let (id, name) = (call.id.clone(), call.name.clone());
-    let plain = events::json::Json::from(call.arguments.clone());
-    let entry = world.tools.get(&call.name).filter(|_| spec.server_tools.contains(&call.name));
-    let Some(entry) = entry else {
-        let verdict = match spec.plane {
-            Plane::Model | Plane::Embeddings => Verdict::Client,
-            Plane::Run => Verdict::Refused(unknown(spec, &call.name)),
-        };
-        return Ask { id, name, arguments: plain, verdict };
-    };
-    match entry.check(&call.arguments) {
-        Ok(canonical) => {
-            Ask { id, name, arguments: canonical.json, verdict: Verdict::Server(entry.class()) }
-        }
-        Err(invalid) => {
-            Ask { id, name, arguments: plain, verdict: Verdict::Refused(invalid.content()) }
-        }
-    }
-}
-
-fn unknown(spec: &Spec, name: &str) -> String {
-    let known = spec.server_tools.join(", ");
-    let message = format!("no tool is called {name:?}: this run offers {known}");
-    ToolError::Failed(message).content()
 }
 
 fn failed(failure: providers::Failure, handed_out: u64) -> Failure {
@@ -411,44 +390,5 @@ fn failed(failure: providers::Failure, handed_out: u64) -> Failure {
         renewed: false,
         took: Millis(0),
         partial: failure.partial,
-    }
-}
-
-async fn run_tool(
-    world: &World,
-    run: RunId,
-    tool: RunTool,
-    dispatch: &Dispatch,
-) -> ledger::Settled {
-    let now = world.clock.now();
-    let correlation = ledger::correlation(run.unique(), tool.call);
-    let Some(entry) = world.tools.get(&tool.name) else {
-        // A build without the tool: it was intended by another one, and was not run by this one.
-        let message = format!("this node has no tool {:?}", tool.name);
-        return ledger::Settled::Receipt(ToolOutcome::Failed, ToolError::Failed(message).content());
-    };
-    let timeout = entry.timeout();
-    let call = |leave| {
-        let deadline = now.after(timeout);
-        let call = Call { leave, ..Call::new(correlation, tool.arguments, now, deadline) };
-        tokio::time::timeout(Duration::from_millis(timeout.0), entry.call(call))
-    };
-    let called = match dispatch.begin(Millis(0), call).await {
-        Ok(called) => called,
-        Err(why) => return ledger::Settled::NotSent(why),
-    };
-    match called {
-        Ok(Ok(content)) => ledger::Settled::Receipt(ToolOutcome::Succeeded, content),
-        Ok(Err(ToolError::NotSent(why))) => ledger::Settled::NotSent(why),
-        // It may yet take effect: nobody knows, and that is what is recorded.
-        Ok(Err(ToolError::Unknown(_) | ToolError::TooLarge { .. })) | Err(_) => {
-            ledger::Settled::Lost
-        }
-        Ok(Err(
-            error @ (ToolError::Invalid(_)
-            | ToolError::Failed(_)
-            | ToolError::Rejected { .. }
-            | ToolError::DeadlinePassed),
-        )) => ledger::Settled::Receipt(ToolOutcome::Failed, error.content()),
     }
 }

@@ -177,6 +177,15 @@ impl Entry {
         self.tool.gates()
     }
 
+    /// Names how it is declared here: another schema, class, gate or origin is another revision.
+    #[must_use]
+    pub fn revision(&self) -> String {
+        let (class, origin) = (self.class(), self.origin());
+        let said = json!([self.offer, format!("{class:?}"), origin.word(), self.gates()]);
+        let hash = events::journal::hash(said.to_string().as_bytes()).to_string();
+        hash.chars().take(16).collect()
+    }
+
     /// Where it comes from.
     #[must_use]
     pub fn origin(&self) -> Origin {
@@ -200,18 +209,28 @@ impl Entry {
         Ok(canonical)
     }
 
-    /// Calls the tool, once its arguments are admitted again and it may leave. The result is cut to [`RESULT_CHARS_MAX`].
+    /// Calls the tool as [`Entry::send`] does. The result is cut to [`RESULT_CHARS_MAX`], and the cut is said.
     ///
     /// # Errors
     ///
-    /// [`ToolError`]; all but [`ToolError::Unknown`] mean that nothing happened.
+    /// Those of [`Entry::send`].
     pub async fn call(&self, call: Call) -> Result<String, ToolError> {
+        self.send(call).await.map(capped)
+    }
+
+    /// Calls the tool, once its arguments are admitted again and it may leave, and gives all of its result: for the broker,
+    /// which admits a result as a whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`]; all but [`ToolError::Unknown`] and [`ToolError::TooLarge`] mean that nothing happened.
+    pub async fn send(&self, call: Call) -> Result<String, ToolError> {
         let arguments = self.check(call.arguments.as_str())?.json;
         if call.deadline <= call.now {
             return Err(ToolError::DeadlinePassed);
         }
         call.leave.ask()?;
-        self.tool.call(Call { arguments, ..call }).await.map(capped)
+        self.tool.call(Call { arguments, ..call }).await
     }
 }
 

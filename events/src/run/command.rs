@@ -2,6 +2,7 @@
 
 use super::approval::{self, ApprovalNo};
 use super::draw;
+use super::halt::Halt;
 use super::ledger::{self, ToolNo};
 use super::life::{Fence, MessageRef};
 use super::mediated;
@@ -12,6 +13,7 @@ use crate::id::SessionId;
 use crate::message::Body;
 use crate::quantity::Instant;
 use crate::record::Actor;
+use crate::tool_policy::Field;
 use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -162,8 +164,8 @@ pub enum Refusal {
     #[error("the outcome of tool call {} is unknown: abandon it, then resume the run", .0.0)]
     Unresolved(ToolNo),
     /// It stands still.
-    #[error("the run is halted: {0}")]
-    Halted(&'static str),
+    #[error("the run is halted: {}", .0.word())]
+    Halted(Halt),
     /// It does not.
     #[error("the run is not halted")]
     NotHalted,
@@ -176,7 +178,7 @@ pub enum Refusal {
         /// Of how many.
         limit: u32,
         /// Which limit.
-        which: &'static str,
+        which: Field,
     },
     /// The same id with another input.
     #[error("this correlation id was used for another input: take a new one")]
@@ -198,7 +200,7 @@ pub enum Refusal {
     Leased(Instant),
     /// Nothing is unknown of it.
     #[error("the invocation is settled: {0}")]
-    Settled(&'static str),
+    Settled(String),
     /// A call stays without a result.
     #[error("tool call {0} has no result: send one tool message for each call")]
     ResultMissing(String),

@@ -121,6 +121,8 @@ pub struct ToolUnknown {
     pub call: ToolNo,
     /// Why nobody knows.
     pub reason: UnknownReason,
+    /// For an invocation, which halts its run: nobody may give it up before then.
+    pub lease_until: Option<Instant>,
 }
 
 /// Why nobody knows what came of a call.
@@ -298,14 +300,19 @@ pub(super) fn settled(
             let receipt = receipt(ToolOutcome::Rejected(*class), content);
             std::iter::once(receipt).chain(class.pauses().then_some(paused)).collect()
         }
-        Settled::Lost => vec![lost(terms, call, attempt, UnknownReason::Interrupted)],
-        Settled::Unknown(reason) => vec![lost(terms, call, attempt, *reason)],
+        Settled::Lost => vec![lost(state, terms, (call, attempt), UnknownReason::Interrupted)],
+        Settled::Unknown(reason) => vec![lost(state, terms, (call, attempt), *reason)],
         Settled::NotSent(why) => vec![Event::ToolNotSent(ToolNotSent { call, why: *why })],
     };
     Ok(step::and_then(state, events, |after| course::go_on(after, now)))
 }
 
-fn lost(terms: &Terms, call: ToolNo, attempt: u32, reason: UnknownReason) -> Event {
+fn lost(
+    state: &State,
+    terms: &Terms,
+    (call, attempt): (ToolNo, u32),
+    reason: UnknownReason,
+) -> Event {
     match terms.class {
         ReplayClass::ReadOnly | ReplayClass::Idempotent
             if terms.mediated.is_none() && attempt + 1 < TRIES_MAX =>
@@ -313,7 +320,7 @@ fn lost(terms: &Terms, call: ToolNo, attempt: u32, reason: UnknownReason) -> Eve
             Event::ToolRetried(ToolRetried { call, attempt: attempt + 1 })
         }
         ReplayClass::ReadOnly | ReplayClass::Idempotent | ReplayClass::Effectful => {
-            Event::ToolUnknown(ToolUnknown { call, reason })
+            unknown(state, call, reason)
         }
     }
 }
@@ -332,14 +339,19 @@ pub(super) fn open(state: &State) -> impl Iterator<Item = ToolNo> {
 pub(super) fn awake(state: &State) -> Vec<Event> {
     let one = |call| {
         let (attempt, terms) = under_way(state, call)?;
-        Some(lost(terms, call, attempt, UnknownReason::Interrupted))
+        Some(lost(state, terms, (call, attempt), UnknownReason::Interrupted))
     };
     open(state).filter_map(one).collect()
 }
 
 pub(super) fn give_up(state: &State) -> Vec<Event> {
-    let reason = UnknownReason::Stopped;
-    open(state).map(|call| Event::ToolUnknown(ToolUnknown { call, reason })).collect()
+    open(state).map(|call| unknown(state, call, UnknownReason::Stopped)).collect()
+}
+
+fn unknown(state: &State, call: ToolNo, reason: UnknownReason) -> Event {
+    let invocation = state.invocations.iter().find(|one| one.call == call);
+    let lease_until = invocation.map(|one| one.admission.lease_until);
+    Event::ToolUnknown(ToolUnknown { call, reason, lease_until })
 }
 
 pub(super) fn on_asked(state: &mut State, event: &ToolAsked) -> Option<()> {

@@ -12,7 +12,7 @@ use crate::id::{digest, digest256};
 use crate::json::Json;
 use crate::quantity::{Instant, Millis};
 use crate::record::Hash;
-use crate::tool_policy::{Frozen, OnUnknown};
+use crate::tool_policy::{Field, Frozen, OnUnknown};
 use serde::{Deserialize, Serialize};
 
 /// What an invocation may take beyond its time before somebody may give it up: a reply on its way is let in.
@@ -140,14 +140,15 @@ pub(super) fn under_way(state: &State) -> bool {
 }
 
 /// Why the next invocation of a tool does not fit: the limit, and what it is of.
-pub(super) fn spent(state: &State, name: &str) -> Option<(u32, &'static str)> {
+pub(super) fn spent(state: &State, name: &str) -> Option<(u32, Field)> {
     let policy = policy(state).policy;
     let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
     let of_tool = state.invocations.iter().filter(|one| one.name == name).count();
     if count(state.invocations.len()) >= policy.calls_limit {
-        return Some((policy.calls_limit, "calls_limit"));
+        return Some((policy.calls_limit, Field::CallsLimit));
     }
-    (count(of_tool) >= policy.per_tool_limit).then_some((policy.per_tool_limit, "per_tool_limit"))
+    (count(of_tool) >= policy.per_tool_limit)
+        .then_some((policy.per_tool_limit, Field::PerToolLimit))
 }
 
 /// How long an invocation may take: what its tool says, and no longer than the policy does.
@@ -194,7 +195,7 @@ pub(super) fn invoke(state: &State, asked: &Invoke, now: Instant) -> Result<Vec<
         return Err(Refusal::Unresolved(open.call));
     }
     if let Some(halt) = &state.halt {
-        return Err(Refusal::Halted(halt.word()));
+        return Err(Refusal::Halted(halt.clone()));
     }
     if under_way(state) {
         return Err(Refusal::UnderWay);
@@ -251,7 +252,9 @@ pub(super) fn abandon(
         Disposition::Pending => Err(Refusal::UnderWay),
         Disposition::Succeeded(_)
         | Disposition::Rejected { .. }
-        | Disposition::Abandoned { .. } => Err(Refusal::Settled(found.disposition.word())),
+        | Disposition::Abandoned { .. } => {
+            Err(Refusal::Settled(found.disposition.word().to_owned()))
+        }
     }
 }
 

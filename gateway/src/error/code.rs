@@ -90,6 +90,16 @@ codes! {
     SessionBusy         "session_busy"             CONFLICT              Conflict           "invalid_request_error" Harmless;
     /// The run does not wait for this answer.
     RunNotWaiting       "run_not_waiting"          CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// An invocation's outcome is unknown: what builds on it waits until somebody settles it.
+    UnresolvedInvocation "unresolved_invocation"   CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// The run is halted, or is not, or an invocation is under way.
+    RunHalted           "run_halted"               CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// Somebody answered before, or the answer is bound to another call.
+    ApprovalConflict    "approval_conflict"        CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// The invocation may still be running, or is settled, or the id names another decision.
+    ReconcileConflict   "reconcile_conflict"       CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// The run's budget of mediated calls is used up.
+    ToolBudgetExhausted "tool_budget_exhausted"    CONFLICT              Budget             "invalid_request_error" Useless;
     /// The run has finished.
     RunEnded            "run_ended"                CONFLICT              Conflict           "invalid_request_error" Useless;
     /// The node has a journal of its own, and no other nodes.

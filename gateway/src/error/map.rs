@@ -40,13 +40,29 @@ impl From<run::Refusal> for ApiError {
     fn from(refusal: run::Refusal) -> Self {
         let code = match refusal {
             run::Refusal::NoSuchRun => Code::NotFound,
-            run::Refusal::NotStarted | run::Refusal::NothingHeld => Code::RunNotWaiting,
+            run::Refusal::NoSuchApproval(_) => Code::NotFound,
+            run::Refusal::NotStarted | run::Refusal::NothingHeld | run::Refusal::NotWaiting => {
+                Code::RunNotWaiting
+            }
             run::Refusal::Ended => Code::RunEnded,
-            run::Refusal::OtherInput => Code::IdempotencyConflict,
+            run::Refusal::OtherInput | run::Refusal::OtherInvocation => Code::IdempotencyConflict,
+            run::Refusal::Unresolved(_) => Code::UnresolvedInvocation,
+            run::Refusal::Halted(_) | run::Refusal::NotHalted | run::Refusal::UnderWay => {
+                Code::RunHalted
+            }
+            run::Refusal::AnsweredBefore(_) | run::Refusal::OtherSubject => Code::ApprovalConflict,
+            run::Refusal::ConsentNeeded(_) => Code::Forbidden,
+            run::Refusal::ToolBudget { .. } => Code::ToolBudgetExhausted,
+            run::Refusal::RequestIdUsed(_) | run::Refusal::Leased(_) | run::Refusal::Settled(_) => {
+                Code::ReconcileConflict
+            }
             run::Refusal::NoSuchCall(_)
             | run::Refusal::NoSuchSlice(_)
             | run::Refusal::NoSuchTool(_)
             | run::Refusal::ResultMissing(_)
+            | run::Refusal::NoAnswer
+            | run::Refusal::NotMediated(_)
+            | run::Refusal::NotARequestId
             | run::Refusal::ResultStray(_) => Code::InvalidRequest,
         };
         Self::new(code, refusal.to_string())

@@ -1,6 +1,7 @@
 //! Runs: start, show, list, stop, follow, and the journal of one.
 
 pub mod follow;
+pub mod invocations;
 pub mod journal;
 pub mod list;
 pub mod start;
@@ -35,6 +36,12 @@ pub fn routes() -> Router<App> {
         .route("/v1/runs/{id}", get(show))
         .route("/v1/runs/{id}/events", get(follow::events))
         .route("/v1/runs/{id}/stop", post(stop))
+        .route("/v1/runs/{id}/resume", post(invocations::resume))
+        .route("/v1/runs/{id}/tool-invocations", get(invocations::list).post(invocations::invoke))
+        .route(
+            "/v1/runs/{id}/tool-invocations/{invocation}/reconcile",
+            post(invocations::reconcile),
+        )
         .route("/v1/runs/{id}/journal", get(journal::export))
         .route("/v1/runs/{id}/verify", get(journal::verify))
         .route("/v1/runs/{id}/replay", post(journal::replay))

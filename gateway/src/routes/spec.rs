@@ -10,7 +10,9 @@ use events::prompt::{Catalogue, Params};
 use events::quantity::Millis;
 use events::record::{Actor, Hash};
 use events::role::Role;
-use events::run::spec::{Delivery, LOGIC, Limits, Plane, Spec, Unfit};
+use events::run::spec::{ApprovalMode, Delivery, LOGIC, Limits, Plane, Spec, Unfit};
+use events::run::terms::Source;
+use events::tool_policy;
 use std::collections::BTreeMap;
 
 /// What a request says; the rest comes from the node.
@@ -44,6 +46,10 @@ pub struct Draft<'a> {
     pub input: Vec<Body>,
     /// Bounds.
     pub limits: Limits,
+    /// What becomes of calls that somebody has to agree to.
+    pub approval_mode: ApprovalMode,
+    /// What it works on.
+    pub source: Source,
     /// The caller's own pairs.
     pub metadata: BTreeMap<String, String>,
     /// Names the request.
@@ -134,6 +140,9 @@ pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
         params: draft.params,
         input: draft.input,
         limits: draft.limits,
+        approval_mode: draft.approval_mode,
+        source: draft.source,
+        tool_policy: tool_policy::Frozen::default(),
         budgets,
         logic: LOGIC,
         metadata: draft.metadata,

@@ -25,7 +25,8 @@ use events::message::Message;
 use events::record::Hash;
 use events::role::Role;
 use events::run::life::Life;
-use events::run::spec::{Plane, Spec};
+use events::run::spec::{ApprovalMode, Plane, Spec};
+use events::run::terms::Source;
 use events::run::{Command, Run};
 use reply::Repeat;
 pub(super) use reply::answer as answered;
@@ -141,6 +142,8 @@ fn spec(
         params: asked.params.clone(),
         input: input.iter().map(Message::body).collect(),
         limits: app.run_limits(plane),
+        approval_mode: ApprovalMode::Hold,
+        source: Source::default(),
         metadata: asked.metadata.clone(),
         input_hash: request.input_hash,
     };

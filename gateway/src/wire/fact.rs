@@ -9,7 +9,7 @@ use events::message::Body;
 use events::run;
 use events::run::ledger::Verdict;
 use events::run::life::{Finished, MessageRef, Outcome, Reason};
-use events::run::spec::{Candidate, Delivery, Dropped, Plane, ReplayClass, Spec};
+use events::run::spec::{Candidate, Delivery, Dropped, Plane, Spec};
 use events::run::step::{Charge, Stop};
 use events::usage::{Price, Rates};
 use events::{json::Json, key, model_call::Class, session};
@@ -26,14 +26,16 @@ pub enum Bodies {
 }
 
 impl Bodies {
-    fn raw(self, json: &Json) -> Value {
+    /// JSON that somebody wrote.
+    pub fn raw(self, json: &Json) -> Value {
         match self {
             Self::Whole => raw(json),
             Self::Named => named(json.as_bytes()),
         }
     }
 
-    fn text(self, text: &str) -> Value {
+    /// Text that somebody wrote.
+    pub fn text(self, text: &str) -> Value {
         match self {
             Self::Whole => Value::from(text),
             Self::Named => named(text.as_bytes()),
@@ -213,14 +215,6 @@ pub const fn stop(stop: Stop) -> &'static str {
     }
 }
 
-const fn replay(class: ReplayClass) -> &'static str {
-    match class {
-        ReplayClass::ReadOnly => "read_only",
-        ReplayClass::Idempotent => "idempotent",
-        ReplayClass::Effectful => "effectful",
-    }
-}
-
 fn finished(end: &Finished, bodies: Bodies) -> Value {
     json!({
         "outcome": outcome(end.outcome),
@@ -231,7 +225,7 @@ fn finished(end: &Finished, bodies: Bodies) -> Value {
     })
 }
 
-const fn waited(why: NotSent) -> Option<u64> {
+pub(super) const fn waited(why: NotSent) -> Option<u64> {
     match why {
         NotSent::TooLate { waited } => Some(waited.0),
         NotSent::LeaseOver => None,
@@ -240,7 +234,7 @@ const fn waited(why: NotSent) -> Option<u64> {
 
 fn verdict(verdict: &Verdict, bodies: Bodies) -> Value {
     match verdict {
-        Verdict::Server(class) => json!({"runs": "server", "replay": replay(*class)}),
+        Verdict::Server(found) => json!({"runs": "server", "terms": super::tool::terms(found)}),
         Verdict::Client => json!({"runs": "client"}),
         Verdict::Refused(why) => json!({"runs": "nobody", "why": bodies.text(why)}),
     }
@@ -318,36 +312,17 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
         | run::Event::SliceGranted(_)
         | run::Event::SliceRefused(_)
         | run::Event::SliceReturned(_) => super::budget::of_run(event),
-        run::Event::ToolAsked(asked) => json!({
-            "tool": asked.call.0,
-            "index": asked.index,
-            "id": asked.id,
-            "name": asked.name,
-            "arguments": bodies.raw(&asked.arguments),
-            "replay": replay(asked.class),
-        }),
-        run::Event::ToolRefused(refused) => json!({
-            "index": refused.index,
-            "id": refused.id,
-            "name": refused.name,
-            "executed": false,
-            "content": bodies.text(&refused.content),
-        }),
-        run::Event::ToolReceipt(receipt) => json!({
-            "tool": receipt.call.0,
-            "outcome": receipt.outcome.word(),
-            "content": bodies.text(&receipt.content),
-        }),
-        run::Event::ToolUnknown(unknown) => json!({"tool": unknown.call.0}),
-        run::Event::ToolRetried(retried) => {
-            json!({"tool": retried.call.0, "attempt": retried.attempt})
-        }
-        run::Event::ToolNotSent(unsent) => json!({
-            "tool": unsent.call.0,
-            "executed": false,
-            "why": unsent.why.word(),
-            "waited_ms": waited(unsent.why),
-        }),
+        run::Event::ToolAsked(_)
+        | run::Event::ToolRefused(_)
+        | run::Event::ToolReceipt(_)
+        | run::Event::ToolUnknown(_)
+        | run::Event::ToolRetried(_)
+        | run::Event::ToolNotSent(_)
+        | run::Event::ToolReconciled(_)
+        | run::Event::Paused(_)
+        | run::Event::Resumed(_)
+        | run::Event::ApprovalAsked(_)
+        | run::Event::ApprovalResolved(_) => super::tool::event(event, bodies),
         run::Event::ClientAsked(asked) => {
             json!({"calls": asked.calls, "until": rfc3339(asked.until)})
         }

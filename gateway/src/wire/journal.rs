@@ -27,7 +27,11 @@ pub fn commit(recorded: &Recorded, payloads: &[Arc<[u8]>]) -> Value {
         |((entry, bytes), version)| {
             let decoded = catalogue::decode(&commit.stream, entry.kind, entry.schema, bytes);
             let (name, event, data) = match &decoded {
-                Ok(known) => (Some(known.name()), Some(event(known)), fact::fact(known)),
+                Ok(known) => {
+                    let mut data = fact::fact(known);
+                    super::tool::name_in(&commit.stream, known, &mut data);
+                    (Some(known.name()), Some(event(known)), data)
+                }
                 Err(_) => (None, None, Value::Null),
             };
             let blob = match &entry.payload {

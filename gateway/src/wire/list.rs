@@ -74,9 +74,12 @@ pub fn runs(page: &run_rows::Page) -> Value {
 fn run(row: &run_rows::Row) -> Value {
     let end = match &row.phase {
         Phase::Ended(end) => Some(end),
-        Phase::Queued | Phase::Running | Phase::WaitingForClient { .. } | Phase::Delayed { .. } => {
-            None
-        }
+        Phase::Queued
+        | Phase::Running
+        | Phase::WaitingForClient { .. }
+        | Phase::WaitingForApproval { .. }
+        | Phase::Paused { .. }
+        | Phase::NeedsReconciliation => None,
     };
     let status = match (&row.phase, end.map(|end| end.outcome)) {
         (_, Some(Outcome::Completed)) => "completed",
@@ -84,7 +87,9 @@ fn run(row: &run_rows::Row) -> Value {
         (_, Some(Outcome::Cancelled)) => "cancelled",
         (Phase::Queued, None) => "queued",
         (Phase::WaitingForClient { .. }, None) => "waiting_for_client_tools",
-        (Phase::Delayed { .. }, None) => "paused",
+        (Phase::WaitingForApproval { .. }, None) => "waiting_for_approval",
+        (Phase::Paused { .. }, None) => "paused",
+        (Phase::NeedsReconciliation, None) => "needs_reconciliation",
         (Phase::Running | Phase::Ended(_), None) => "running",
     };
     let served = |one: &Option<Served>| {

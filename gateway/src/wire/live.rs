@@ -1,9 +1,10 @@
 //! A run's events for its readers: one named event for each fact, deltas between them, and what an attempt that died
 //! had handed out discarded in so many words.
 
-use super::{fact, run as object, usage};
+use super::{fact, run as object, tool, usage};
 use actors::live::Delta;
 use events::catalogue::Fact;
+use events::id::RunId;
 use events::run::Event;
 use events::run::ledger::ToolOutcome;
 use events::run::life::Outcome;
@@ -31,11 +32,16 @@ pub const fn name(event: &Event) -> &'static str {
         Event::ToolRefused(_) => "tool.refused",
         Event::ToolReceipt(receipt) => match receipt.outcome {
             ToolOutcome::Succeeded => "tool.completed",
-            ToolOutcome::Failed => "tool.failed",
+            ToolOutcome::Failed | ToolOutcome::Rejected(_) => "tool.failed",
         },
         Event::ToolUnknown(_) => "tool.unknown",
         Event::ToolRetried(_) => "tool.retried",
         Event::ToolNotSent(_) => "tool.not_sent",
+        Event::ToolReconciled(_) => "tool.reconciled",
+        Event::Paused(_) => "run.paused",
+        Event::Resumed(_) => "run.resumed",
+        Event::ApprovalAsked(_) => "tool.approval_requested",
+        Event::ApprovalResolved(_) => "tool.approval_resolved",
         Event::ClientAsked(_) => "client_tools.asked",
         Event::ClientAnswered(_) => "client_tools.answered",
         Event::ClientGone(_) => "client_tools.gone",
@@ -63,10 +69,12 @@ pub fn discarded(event: &Event, step: u32) -> Option<Value> {
     None
 }
 
-/// The data of a fact.
+/// The data of a fact of a run, with the ids that follow from whose it is.
 #[must_use]
-pub fn data(event: &Event) -> Value {
-    fact::fact(&Fact::Run(Box::new(event.clone())))
+pub fn data(run: RunId, event: &Event) -> Value {
+    let mut data = fact::fact(&Fact::Run(Box::new(event.clone())));
+    tool::name(run, event, &mut data);
+    data
 }
 
 /// The name and data of a delta.

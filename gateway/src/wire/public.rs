@@ -57,7 +57,11 @@ impl Public<'_> {
     /// The body.
     #[must_use]
     pub fn body(&self, bodies: Bodies) -> Value {
-        let data = self.fact.map_or(Value::Null, |known| fact::told(known, bodies));
+        let data = self.fact.map_or(Value::Null, |known| {
+            let mut data = fact::told(known, bodies);
+            super::tool::name_in(self.stream, known, &mut data);
+            data
+        });
         self.around(data)
     }
 

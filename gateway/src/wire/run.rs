@@ -6,10 +6,12 @@ use events::id::RunId;
 use events::model_call::Class;
 use events::quantity::Instant;
 use events::run::State;
+use events::run::halt::Halt;
 use events::run::life::{Life, Outcome};
 use events::run::served::ServedBy;
 use events::run::spec::{Candidate, Plane, Spec};
 use events::run::tried::Tried;
+use events::run::{approval, mediated};
 use events::usage::Total;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,6 +21,8 @@ use std::collections::BTreeMap;
 pub fn status(state: &State) -> &'static str {
     match &state.life {
         Life::New | Life::Queued => "queued",
+        Life::Running if state.halt.is_some() => state.halt.as_ref().map_or("running", Halt::word),
+        Life::Running if approval::open(state).next().is_some() => "waiting_for_approval",
         Life::Running if state.held.is_some() => "waiting_for_client_tools",
         Life::Running if state.delayed.is_some() => "paused",
         Life::Running => "running",
@@ -144,6 +148,10 @@ pub fn object(
         "tool_calls": state.next_tool.0,
         "tool_calls_unknown": state.tools_unknown,
         "waiting_for": state.held.as_ref().map(|held| json!({"calls": held.calls, "until": rfc3339(held.until)})),
+        "approvals": super::tool::approvals_open(id, state),
+        "paused": super::tool::paused(state),
+        "unresolved": mediated::unresolved(state).map(|one| super::tool::invocation(id, one)),
+        "tool_policy_revision": mediated::policy(state).revision,
         "budget_refusal": state.short.as_deref().map(super::budget::short),
         "output": output(state),
         "usage": usages(state),

@@ -55,9 +55,12 @@ fn served(served: Option<&Served>) -> [Value; 2] {
 fn values(kept: &Kept) -> rusqlite::Result<Vec<Value>> {
     let row = &kept.row;
     let (until, end) = match &row.phase {
-        Phase::WaitingForClient { until } | Phase::Delayed { until } => (Some(*until), None),
+        Phase::WaitingForClient { until } | Phase::WaitingForApproval { until } => {
+            (Some(*until), None)
+        }
+        Phase::Paused { until } => (*until, None),
         Phase::Ended(end) => (None, Some(end)),
-        Phase::Queued | Phase::Running => (None, None),
+        Phase::Queued | Phase::Running | Phase::NeedsReconciliation => (None, None),
     };
     let reason = end.map(|end| packed(&end.reason)).transpose()?;
     let calls = match end {
@@ -98,7 +101,8 @@ fn served_of(cells: &mut Cells<'_>) -> rusqlite::Result<Option<Served>> {
 /// The phase, from its word to the time of the end.
 fn phase_of(cells: &mut Cells<'_>) -> rusqlite::Result<Phase> {
     let standing: Standing = cells.word()?;
-    let until = cells.instant_maybe()?.unwrap_or_default();
+    let named = cells.instant_maybe()?;
+    let until = named.unwrap_or_default();
     let (outcome, reason) = (cells.word_maybe()?, cells.packed_maybe()?);
     let detail: Option<String> = cells.take()?;
     let finished = cells.instant_maybe()?;
@@ -109,7 +113,9 @@ fn phase_of(cells: &mut Cells<'_>) -> rusqlite::Result<Phase> {
         (Standing::Queued, _) => Phase::Queued,
         (Standing::Running, _) => Phase::Running,
         (Standing::WaitingForClient, _) => Phase::WaitingForClient { until },
-        (Standing::Delayed, _) => Phase::Delayed { until },
+        (Standing::WaitingForApproval, _) => Phase::WaitingForApproval { until },
+        (Standing::Paused, _) => Phase::Paused { until: named },
+        (Standing::NeedsReconciliation, _) => Phase::NeedsReconciliation,
         (Standing::Ended, None) => return Err(cells.stray("an end without its reason")),
     })
 }

@@ -113,7 +113,7 @@ fn the_next_candidate_serves_the_next_try_of_the_step() {
 fn a_delay_lasts_until_the_next_call() {
     let until = NOW.after(Millis(60_000));
     let given = [failed(0, Charge::Nothing), delayed(until)];
-    check(&given, |row| (row.phase, row.total.calls) = (Phase::Delayed { until }, 1));
+    check(&given, |row| (row.phase, row.total.calls) = (Phase::Paused { until: Some(until) }, 1));
     let given = [failed(0, Charge::Nothing), delayed(until), asked(1, 1, 0, None)];
     check(&given, |row| (row.model_calls, row.total.calls) = (2, 1));
 }

@@ -173,16 +173,21 @@ pub(crate) fn delayed(until: Instant) -> Event {
 pub(crate) fn tool_asked(call: u32) -> Event {
     Event::ToolAsked(ToolAsked {
         call: ToolNo(call),
-        index: 0,
+        index: Some(0),
         id: "c".into(),
         name: "clock_now".into(),
         arguments: Json::from_bytes(b"{}"),
-        class: ReplayClass::ReadOnly,
+        terms: Terms::plain(ReplayClass::ReadOnly, Millis(5_000)),
+        admission: None,
     })
 }
 
 pub(crate) fn tool_unknown(call: u32) -> Event {
-    Event::ToolUnknown(ToolUnknown { call: ToolNo(call) })
+    Event::ToolUnknown(ToolUnknown {
+        call: ToolNo(call),
+        reason: UnknownReason::Interrupted,
+        lease_until: None,
+    })
 }
 
 /// Facts of tools that change nothing but where the row stands.

@@ -46,7 +46,7 @@ async fn agrees(handle: &Handle, journal: &Journal) {
             (Life::Running, phase) => {
                 let held = matches!(phase, Phase::WaitingForClient { .. });
                 assert_eq!(held, state.held.is_some(), "{id}");
-                assert_eq!(matches!(phase, Phase::Delayed { .. }), state.delayed.is_some(), "{id}");
+                assert_eq!(matches!(phase, Phase::Paused { .. }), state.delayed.is_some(), "{id}");
             }
             (life, phase) => assert_eq!(life.word(), phase.standing().word(), "{id}"),
         }

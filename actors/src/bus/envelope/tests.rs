@@ -4,12 +4,21 @@ use super::*;
 use crate::bus::life::{Reply, Request};
 use crate::bus::pieces::{Told, What};
 use events::id::{Place, RunId, SessionId};
+use events::json::Json;
 use events::message::{Body as Said, Message as Written, Role};
 use events::prompt::{Catalogue, Params};
+use events::quantity::Millis;
 use events::quantity::{Instant, Tokens};
+use events::record::Actor;
 use events::record::Boot;
 use events::record::Epoch;
+use events::run::approval::{Answer, ApprovalNo, Resolution};
+use events::run::halt::Halt;
+use events::run::mediated::Invoke;
+use events::run::spec::ReplayClass;
+use events::run::terms::Terms;
 use events::run::{self, draw, ledger, life, spec, step};
+use events::tool_policy::Field;
 use events::usage::Usage;
 use events::{budget, credential, key, session};
 use std::collections::BTreeSet;
@@ -69,6 +78,9 @@ fn run_spec() -> Arc<spec::Spec> {
         params: Params::default(),
         input: vec![said("hi")],
         limits: spec::Limits::default(),
+        approval_mode: Default::default(),
+        source: Default::default(),
+        tool_policy: Default::default(),
         budgets: vec![],
         logic: 1,
         metadata: std::collections::BTreeMap::new(),
@@ -111,7 +123,8 @@ fn session_commands() -> Vec<session::Command> {
 
 fn run_commands() -> Vec<run::Command> {
     use run::Command::{
-        ClientAnswer, ClientGone, Due, Model, Open, Returned, Slice, Stop, Tool, Withhold,
+        Abandon, Approval, ClientAnswer, ClientGone, Due, Invoke, Model, Open, Resume, Returned,
+        Slice, Stop, Tool, Withhold,
     };
     let session = Some(SessionId::new(Place::default(), 9));
     let history = vec![life::MessageRef { hash: Hash([4; 32]), bytes: 5 }];
@@ -129,7 +142,22 @@ fn run_commands() -> Vec<run::Command> {
         Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Refused(short()) },
         Returned { scope: budget::Scope::ALL },
         Withhold,
+        Invoke(Box::new(invoke())),
+        Abandon { call: ledger::ToolNo(4), request: "0".repeat(32), by: Actor::Admin },
+        Resume { by: Actor::Admin },
+        Approval { approval: ApprovalNo(1), answer: Box::new(answer()) },
     ]
+}
+
+fn invoke() -> Invoke {
+    let terms = Terms::plain(ReplayClass::ReadOnly, Millis(5));
+    let arguments = Json::from_bytes(b"{}");
+    Invoke { correlation: 7, name: "t".into(), arguments, terms }
+}
+
+fn answer() -> Answer {
+    let resolution = Resolution::Denied { reason: "no".into() };
+    Answer { subject: Some(Hash([4; 32])), resolution, by: Actor::Admin }
 }
 
 fn refusals(out: &mut Vec<String>) {
@@ -156,6 +184,23 @@ fn refusals(out: &mut Vec<String>) {
         Run::ResultMissing("a".into()),
         Run::ResultStray("b".into()),
         Run::NoSuchSlice(draw::SliceNo(3)),
+        Run::NoSuchApproval(ApprovalNo(1)),
+        Run::AnsweredBefore("denied".into()),
+        Run::NotWaiting,
+        Run::OtherSubject,
+        Run::NoAnswer,
+        Run::Unresolved(ledger::ToolNo(4)),
+        Run::Halted(Halt::Reconciliation),
+        Run::NotHalted,
+        Run::UnderWay,
+        Run::ToolBudget { limit: 30, which: Field::CallsLimit },
+        Run::OtherInvocation,
+        Run::NotMediated("t".into()),
+        Run::ConsentNeeded("t".into()),
+        Run::NotARequestId,
+        Run::RequestIdUsed(ledger::ToolNo(4)),
+        Run::Leased(Instant(9)),
+        Run::Settled("abandoned".into()),
     ];
     lines(&run, out);
     lines(&[key::Refusal::NoSuchKey, key::Refusal::Exists], out);

@@ -13,6 +13,7 @@ use events::run::ledger::{self, Ask, ToolOutcome, Verdict};
 use events::run::life::{Fence, MessageRef};
 use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
 use events::run::step::{self, Stop};
+use events::run::terms::Terms;
 use events::run::{Command, Effect, Grant, Run, State};
 use events::usage::{Billing, Usage};
 use providers::endpoint::CacheKey;
@@ -60,6 +61,9 @@ fn spec(input: Vec<Body>) -> Arc<Spec> {
         params: Params::default(),
         input,
         limits: Limits::default(),
+        approval_mode: Default::default(),
+        source: Default::default(),
+        tool_policy: Default::default(),
         budgets: vec![],
         logic: LOGIC,
         metadata: BTreeMap::new(),
@@ -78,7 +82,7 @@ fn answer(call: Option<&str>) -> step::Answer {
             name: name.clone(),
             arguments: arguments.clone(),
         }));
-        let verdict = Verdict::Server(ReplayClass::ReadOnly);
+        let verdict = Verdict::Server(Box::new(Terms::plain(ReplayClass::ReadOnly, Millis(5_000))));
         asks.push(Ask { id, name, arguments: Json::from(arguments), verdict });
     }
     step::Answer {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::run::halt::Halt;
 use crate::run::ledger::UnknownReason;
-use crate::run::mediated::{Disposition, Invoke, unresolved};
+use crate::run::mediated::{Disposition, Invoke, policy, unresolved};
 use crate::run::rejection::Rejection;
 use crate::run::terms::{Consent, GateSeen, Mediated};
 use crate::tool_policy::{Frozen, OnUnknown, ToolPolicy};
@@ -167,7 +167,7 @@ fn an_unknown_outcome_is_abandoned_after_its_lease_once_and_then_the_run_is_resu
         Ok(&settled),
         "twice is harmless"
     );
-    assert_eq!(at(&settled, &abandon(0, OTHER), late), Err(Refusal::Settled("abandoned")));
+    assert_eq!(at(&settled, &abandon(0, OTHER), late), Err(Refusal::Settled("abandoned".into())));
     assert_eq!(settled.invocations.len(), 1, "no budget comes back");
     assert!(Run::pending(&settled).is_empty(), "nothing is sent");
     let resumed = at(&settled, &RESUME, late).unwrap();
@@ -288,7 +288,7 @@ fn what_is_unknown_when_a_run_is_stopped_can_still_be_settled() {
 pub(super) fn bounds(state: &State) {
     let pending = state.invocations.iter().filter(|one| one.disposition == Disposition::Pending);
     assert!(pending.count() <= 1, "two at a time: {state:?}");
-    let limit = crate::run::mediated::policy(state).policy.calls_limit;
+    let limit = policy(state).policy.calls_limit;
     assert!(state.invocations.len() <= usize::try_from(limit).unwrap(), "over budget: {state:?}");
     let delivered = state.ended().is_some_and(|end| end.outcome == Outcome::Completed);
     assert!(!(delivered && unresolved(state).is_some()), "delivered over an unknown: {state:?}");

@@ -243,7 +243,7 @@ impl Follow {
     }
 
     async fn data(&mut self, event: &Event) -> Result<Value, ApiError> {
-        let data = live::data(event);
+        let data = live::data(self.id, event);
         let Event::Finished(_) = event else { return Ok(data) };
         self.is_over = true;
         let observed = self.app.observe::<Run>(self.id).await?;

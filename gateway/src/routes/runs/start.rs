@@ -20,7 +20,8 @@ use events::prompt::Params;
 use events::quantity::{MicroUsd, Tokens};
 use events::role::{NotARole, Role as Duty};
 use events::run::life::Life;
-use events::run::spec::{Delivery, Plane, Spec};
+use events::run::spec::{ApprovalMode, Delivery, Plane, Spec};
+use events::run::terms::Source;
 use events::run::{Command, Refusal, Run};
 use events::session::{self, Session};
 use serde::Deserialize;
@@ -35,6 +36,8 @@ const IDEMPOTENCY_KEY_MAX: usize = 255;
 const STEPS_MAX: u32 = 256;
 /// Bytes of the name of a phase.
 const PHASE_MAX: usize = 128;
+/// Bytes of each word of `source`.
+const SOURCE_MAX: usize = 512;
 /// Bytes of a name and of a value in `metadata`.
 const METADATA_MAX: (usize, usize) = (64, 512);
 
@@ -58,6 +61,12 @@ struct Asked {
     budget: Budget,
     #[serde(default)]
     on_busy: OnBusy,
+    /// What becomes of calls that somebody has to agree to.
+    #[serde(default)]
+    approval_mode: Approving,
+    /// What the run works on, as its caller says.
+    #[serde(default)]
+    source: Declared,
     /// The caller's own pairs; kept out of the prompt.
     #[serde(default)]
     metadata: BTreeMap<String, String>,
@@ -82,6 +91,36 @@ struct Said {
 struct Budget {
     usd: Option<f64>,
     calls: Option<u32>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Approving {
+    #[default]
+    Hold,
+    Forward,
+}
+
+/// What a run works on: nobody has read it from a folder.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Declared {
+    repository: Option<String>,
+    commit: Option<String>,
+    tree: Option<String>,
+}
+
+impl Declared {
+    fn source(self) -> Result<Source, ApiError> {
+        let Self { repository, commit, tree } = self;
+        let fields = [("repository", &repository), ("commit", &commit), ("tree", &tree)];
+        for (name, value) in fields {
+            if value.as_ref().is_some_and(|text| !(1..=SOURCE_MAX).contains(&text.len())) {
+                return Err(bad(format!("source.{name}: give 1 to {SOURCE_MAX} bytes")));
+            }
+        }
+        Ok(Source { repository, commit, tree, read: false })
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
@@ -233,6 +272,11 @@ fn spec(
         },
         input,
         limits,
+        approval_mode: match asked.approval_mode {
+            Approving::Hold => ApprovalMode::Hold,
+            Approving::Forward => ApprovalMode::Forward,
+        },
+        source: asked.source.source()?,
         metadata: asked.metadata,
         input_hash: journal::hash(body),
     };
