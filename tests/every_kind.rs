@@ -96,7 +96,7 @@ fn line(kind: StreamKind) -> Vec<Step> {
                 Some(("r", "/minimum_reader")),
             ),
         ],
-        StreamKind::Probe => vec![],
+        StreamKind::Grant | StreamKind::Gates | StreamKind::Probe => vec![],
     }
 }
 

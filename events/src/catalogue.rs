@@ -4,7 +4,7 @@
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
 use crate::record::{StreamKey, StreamKind};
-use crate::{budget, credential, key, run, session, settings};
+use crate::{budget, credential, gate, grant, key, run, session, settings};
 
 /// A fact of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub enum Fact {
     Credential(credential::Event),
     /// Of a budget.
     Budget(budget::Event),
+    /// Of a project's grants.
+    Grant(grant::Event),
+    /// Of a project's gates.
+    Gates(gate::Event),
     /// Of the store's own tests.
     Probe,
 }
@@ -36,6 +40,8 @@ impl Fact {
             Self::Settings(event) => event.name(),
             Self::Credential(event) => event.name(),
             Self::Budget(event) => event.name(),
+            Self::Grant(event) => event.name(),
+            Self::Gates(event) => event.name(),
             Self::Probe => "probe",
         }
     }
@@ -63,6 +69,8 @@ pub fn decode(
             Fact::Credential(credential::Event::decode(kind, schema, payload)?)
         }
         StreamKind::Budget => Fact::Budget(budget::Event::decode(kind, schema, payload)?),
+        StreamKind::Grant => Fact::Grant(grant::Event::decode(kind, schema, payload)?),
+        StreamKind::Gates => Fact::Gates(gate::Event::decode(kind, schema, payload)?),
         StreamKind::Probe => Fact::Probe,
     })
 }
@@ -82,6 +90,10 @@ pub enum Folded {
     Credential(Box<credential::State>),
     /// A budget.
     Budget(Box<budget::State>),
+    /// A project's grants.
+    Grant(Box<grant::State>),
+    /// A project's gates.
+    Gates(Box<gate::State>),
     /// A stream of the store's own tests.
     Probe,
 }
@@ -97,6 +109,8 @@ impl Folded {
             StreamKind::Settings => Self::Settings(Box::default()),
             StreamKind::Credential => Self::Credential(Box::default()),
             StreamKind::Budget => Self::Budget(Box::default()),
+            StreamKind::Grant => Self::Grant(Box::default()),
+            StreamKind::Gates => Self::Gates(Box::default()),
             StreamKind::Probe => Self::Probe,
         }
     }
@@ -130,6 +144,12 @@ impl Folded {
             (Self::Budget(state), Fact::Budget(event)) => {
                 Ok(Self::Budget(Box::new(budget::Budget::evolve(*state, event)?)))
             }
+            (Self::Grant(state), Fact::Grant(event)) => {
+                Ok(Self::Grant(Box::new(grant::Grant::evolve(*state, event)?)))
+            }
+            (Self::Gates(state), Fact::Gates(event)) => {
+                Ok(Self::Gates(Box::new(gate::Gates::evolve(*state, event)?)))
+            }
             (Self::Probe, Fact::Probe) => Ok(Self::Probe),
             (
                 Self::Session(_)
@@ -138,6 +158,8 @@ impl Folded {
                 | Self::Settings(_)
                 | Self::Credential(_)
                 | Self::Budget(_)
+                | Self::Grant(_)
+                | Self::Gates(_)
                 | Self::Probe,
                 _,
             ) => Err(stray("a stream of another kind")),
@@ -154,6 +176,8 @@ impl Folded {
             Self::Settings(state) => Some(settings::Settings::wake(state)),
             Self::Credential(state) => Some(credential::Credential::wake(state)),
             Self::Budget(state) => Some(budget::Budget::wake(state)),
+            Self::Grant(state) => Some(grant::Grant::wake(state)),
+            Self::Gates(state) => Some(gate::Gates::wake(state)),
             Self::Probe => None,
         }
     }
@@ -172,6 +196,9 @@ mod tests {
             key::Event::TABLE,
             settings::Event::TABLE,
             credential::Event::TABLE,
+            budget::Event::TABLE,
+            grant::Event::TABLE,
+            gate::Event::TABLE,
         ]
         .concat()
         .iter()

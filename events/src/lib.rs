@@ -6,7 +6,7 @@
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
 //! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]), leave to send ([`leave`]), the bounds of
 //! mediated tools ([`tool_policy`]) and the aggregates
-//! (session, run, key, credential, settings, budget), and [`subject`], which spells where NATS carries them.
+//! (session, run, key, credential, settings, budget, and of a [`project`] its grants and gates), and [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
@@ -16,6 +16,8 @@ pub mod budget;
 pub mod catalogue;
 pub mod codec;
 pub mod credential;
+pub mod gate;
+pub mod grant;
 pub mod id;
 pub mod journal;
 pub mod json;
@@ -23,6 +25,7 @@ pub mod key;
 pub mod leave;
 pub mod message;
 pub mod model_call;
+pub mod project;
 pub mod prompt;
 pub mod quantity;
 pub mod record;

@@ -135,11 +135,15 @@ pub enum StreamKind {
     Credential,
     /// What may be spent.
     Budget,
+    /// Calls of a project that need not be asked for again.
+    Grant,
+    /// The preconditions of a project's tools.
+    Gates,
 }
 
 impl StreamKind {
     /// Every kind, for tests that must leave none out.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Session,
         Self::Run,
         Self::Key,
@@ -147,6 +151,8 @@ impl StreamKind {
         Self::Probe,
         Self::Credential,
         Self::Budget,
+        Self::Grant,
+        Self::Gates,
     ];
 
     /// The word in a stream key.
@@ -160,6 +166,8 @@ impl StreamKind {
             Self::Probe => "probe",
             Self::Credential => "credential",
             Self::Budget => "budget",
+            Self::Grant => "grant",
+            Self::Gates => "gates",
         }
     }
 }
@@ -175,7 +183,7 @@ pub struct StreamKey {
 /// The text does not name a stream of this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings, credential, budget"
+    "{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings, credential, budget, grant, gates"
 )]
 pub struct NotAStream(pub String);
 
@@ -251,6 +259,8 @@ impl FromStr for StreamKey {
             "probe" => StreamKind::Probe,
             "credential" => StreamKind::Credential,
             "budget" => StreamKind::Budget,
+            "grant" => StreamKind::Grant,
+            "gates" => StreamKind::Gates,
             _ => return Err(bad()),
         };
         let rooted = match kind {
@@ -260,7 +270,9 @@ impl FromStr for StreamKey {
             StreamKind::Settings
             | StreamKind::Probe
             | StreamKind::Credential
-            | StreamKind::Budget => None,
+            | StreamKind::Budget
+            | StreamKind::Grant
+            | StreamKind::Gates => None,
         };
         Ok(match rooted {
             Some(place) => Self { kind, partition: place.partition, text: text.into() },

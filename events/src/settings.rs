@@ -490,8 +490,9 @@ mod tests {
             .collect();
         let credential = crate::credential::Event::TABLE;
         let budget = crate::budget::Event::TABLE;
+        let (grant, gate) = (crate::grant::Event::TABLE, crate::gate::Event::TABLE);
         let ours = [session::Event::TABLE, run::Event::TABLE, key::Event::TABLE, Event::TABLE];
-        let tables = [&ours[..], &[credential, budget]].concat();
+        let tables = [&ours[..], &[credential, budget, grant, gate]].concat();
         for (kind, schema, name) in tables.concat() {
             let known = since.get(&(kind, schema)).unwrap_or_else(|| {
                 panic!("{kind} {schema} {name} is new: raise Reader::OURS and add a line to golden/reader.txt")

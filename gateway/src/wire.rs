@@ -3,6 +3,8 @@
 pub mod budget;
 pub mod credential;
 pub mod fact;
+pub mod gate;
+pub mod grant;
 pub mod journal;
 pub mod list;
 pub mod live;

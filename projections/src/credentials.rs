@@ -150,6 +150,8 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             | Fact::Key(_)
             | Fact::Settings(_)
             | Fact::Budget(_)
+            | Fact::Grant(_)
+            | Fact::Gates(_)
             | Fact::Probe => return Err(illegal(fact.name()).into()),
         };
         // The rules that decide say how it fares, so that a list and they never disagree.

@@ -78,6 +78,8 @@ pub fn told(fact: &Fact, bodies: Bodies) -> Value {
         Fact::Settings(event) => super::settings::event(event),
         Fact::Credential(event) => super::credential::event(event),
         Fact::Budget(event) => super::budget::event(event),
+        Fact::Grant(event) => super::grant::event(event),
+        Fact::Gates(event) => super::gate::event(event),
         Fact::Probe => Value::Null,
     }
 }

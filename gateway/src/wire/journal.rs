@@ -15,6 +15,8 @@ pub(super) fn event(known: &Fact) -> String {
         Fact::Settings(event) => format!("settings.{}", event.name()),
         Fact::Credential(event) => format!("credential.{}", event.name()),
         Fact::Budget(event) => format!("budget.{}", event.name()),
+        Fact::Grant(event) => format!("grant.{}", event.name()),
+        Fact::Gates(event) => format!("gates.{}", event.name()),
         Fact::Probe => known.name().to_owned(),
     }
 }

@@ -165,6 +165,8 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             | Fact::Settings(_)
             | Fact::Credential(_)
             | Fact::Budget(_)
+            | Fact::Grant(_)
+            | Fact::Gates(_)
             | Fact::Probe => {
                 return Err(illegal(fact.name()).into());
             }
