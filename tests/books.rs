@@ -84,7 +84,9 @@ impl Told {
                 Event::ToolAsked(_) => told.calls += 1,
                 Event::ToolReceipt(receipt) => told.closings.push(match receipt.outcome {
                     ToolOutcome::Succeeded => Closing::Done,
-                    ToolOutcome::Failed => Closing::Failed(receipt.content.clone()),
+                    ToolOutcome::Failed | ToolOutcome::Rejected(_) => {
+                        Closing::Failed(receipt.content.clone())
+                    }
                 }),
                 Event::ToolUnknown(_) => told.closings.push(Closing::Unknown),
                 Event::ToolNotSent(_) => told.closings.push(Closing::NotSent),

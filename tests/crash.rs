@@ -117,12 +117,12 @@ async fn truth(node: &Node, id: &str, effects: &BTreeMap<String, u32>, fault: &s
     let settled = count("model_answered") + count("model_failed") + count("model_unknown");
     assert_eq!(count("model_asked"), settled, "{fault}: {events:?}");
     assert_eq!(
-        count("tool_asked"),
+        count("tool_intent"),
         count("tool_receipt") + count("tool_unknown"),
         "{fault}: {events:?}"
     );
     // What happened is told as a receipt or as unknown, never as neither.
-    assert!(effects.len() <= count("tool_asked"), "{fault}: {effects:?} {events:?}");
+    assert!(effects.len() <= count("tool_intent"), "{fault}: {effects:?} {events:?}");
     let (_, run) = node.get(&format!("/v1/runs/{id}")).await;
     let unknown = u64::try_from(count("model_unknown")).unwrap();
     assert_eq!(run["usage"]["calls_unknown"], unknown, "{fault}: {run}");

@@ -39,7 +39,7 @@ async fn a_run_is_found_right_after_its_202_and_runs_its_tools() {
         let at = |name: &str| events.iter().position(|event| event == name).unwrap();
         at(one) < at(other)
     };
-    assert!(before("tool_asked", "tool_receipt"), "{events:?}");
+    assert!(before("tool_intent", "tool_receipt"), "{events:?}");
 }
 
 #[tokio::test]

@@ -52,7 +52,6 @@ use actors::perform::{run, session};
 use actors::served::Served;
 use actors::table::{NotStarted, Table};
 use actors::task;
-use cluster::Cluster;
 use events::id::Partition;
 use events::quantity::Millis;
 use events::record::Position;
@@ -286,16 +285,9 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let (listener, address) = listen(config.bind).await?;
     let (stopping, watch) = watch::channel(false);
     let out = outside::open(clustered.as_ref()).await?;
-    let part = match (clustered, &tables.bus) {
-        (Some(clustered), Bus::Nats(bus)) => {
-            let ends = (Arc::clone(&tables.directory), bus.clone());
-            Some(Cluster::join(clustered, boot, &node, ends, config.limits.drain).await?)
-        }
-        (Some(_) | None, _) => None,
-    };
-    let alone = || (None, None, watch::channel(Served::ALL).1);
+    let ends = (&tables.directory, &tables.bus);
     let (part, view, served) =
-        part.map_or_else(alone, |(part, view, served)| (Some(part), Some(view), served));
+        cluster::part(clustered, boot, &node, ends, config.limits.drain).await?;
     let app = App::new(Parts {
         node,
         bus: tables.bus,

@@ -4,6 +4,7 @@
 //! standard error, so that a pipe never carries a remark.
 
 mod about;
+mod approvals;
 pub mod arguments;
 mod auth;
 mod budget;
@@ -122,6 +123,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Auth(verb) => wait(auth::auth(ctx, verb)),
         Verb::Prices(verb) => prices::prices(ctx, &verb),
         Verb::Budget(verb) => wait(budget::budget(ctx, verb)),
+        Verb::Approvals(verb) => wait(approvals::approvals(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Scripted(typed) => beside_a_node(scripted::scripted(ctx, typed)),

@@ -15,6 +15,7 @@ use events::record::{
 use events::run::ledger::{self, Ask, ToolNo, ToolOutcome, Verdict};
 use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
 use events::run::step::{self, CallNo};
+use events::run::terms::Terms;
 use events::run::{Command, Event, Run, State};
 use events::usage::{Billing, Usage};
 use figure::{ROUNDS, cpu, median, rounded, tell};
@@ -53,6 +54,9 @@ fn spec() -> Arc<Spec> {
         params: Params::default(),
         input: vec![Message::text(Role::User, "what time is it?").body()],
         limits: Limits { steps_max: STEPS + 1, ..Limits::default() },
+        approval_mode: Default::default(),
+        source: Default::default(),
+        tool_policy: Default::default(),
         budgets: vec![],
         logic: LOGIC,
         metadata: std::collections::BTreeMap::new(),
@@ -62,7 +66,7 @@ fn spec() -> Arc<Spec> {
 }
 
 fn answer(call: u32) -> Command {
-    let verdict = Verdict::Server(ReplayClass::ReadOnly);
+    let verdict = Verdict::Server(Box::new(Terms::plain(ReplayClass::ReadOnly, Millis(5_000))));
     let arguments = events::json::Json::from_bytes(b"{}");
     let asks =
         vec![Ask { id: format!("call_{call}"), name: "clock_now".into(), arguments, verdict }];

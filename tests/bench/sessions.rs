@@ -106,6 +106,7 @@ async fn runs(node: &Node) -> Arc<Table<Run>> {
         lent: [].into(),
         credentials: None,
         tools: Arc::new(Registry::new([]).expect("no tools")),
+        judge: actors::judge::Judge::new(Arc::new(Registry::new([]).expect("no tools"))),
         live: Arc::new(Live::default()),
         sessions: OnceLock::new(),
         budgets: OnceLock::new(),

@@ -10,6 +10,7 @@ use super::mediated::Invoke;
 use super::{Command, Event, Grant, Run, State, draw, ledger, spec, step};
 use crate::aggregate::Aggregate;
 use crate::quantity::Instant;
+use crate::record::Actor;
 use std::sync::Arc;
 
 /// Where a replay went another way.
@@ -199,10 +200,11 @@ fn received(receipt: &ledger::ToolReceipt, events: &[Event]) -> ledger::Settled 
     let content = receipt.content.clone();
     match receipt.outcome {
         ToolOutcome::Rejected(class) if class.pauses() => {
-            let until = events.iter().find_map(|event| match event {
-                Event::Paused(paused) => paused.until,
-                _ => None,
-            });
+            let paused = |event: &Event| {
+                let Event::Paused(paused) = event else { return None };
+                Some(paused.until)
+            };
+            let until = events.iter().find_map(paused).flatten();
             ledger::Settled::Refused(class, until, content)
         }
         ToolOutcome::Rejected(_) => ledger::Settled::Receipt(ToolOutcome::Failed, content),
@@ -214,38 +216,37 @@ fn received(receipt: &ledger::ToolReceipt, events: &[Event]) -> ledger::Settled 
 
 /// What people decide about calls, and what they call themselves.
 fn brokered(event: &Event) -> Vec<Command> {
-    let by_itself = vec![Command::Due, Command::stop()];
-    match event {
-        Event::ToolAsked(asked) => {
-            let correlation = asked.admission.as_ref().and_then(|one| one.correlation);
-            let invoke = |correlation| Invoke {
-                correlation,
-                name: asked.name.clone(),
-                arguments: asked.arguments.clone(),
-                terms: asked.terms.clone(),
-            };
-            correlation.map(|id| Command::Invoke(Box::new(invoke(id)))).into_iter().collect()
-        }
-        Event::ToolReconciled(settled) => match settled.by {
-            Decider::Actor(by) => {
-                let request = settled.request.clone();
-                vec![Command::Abandon { call: settled.call, request, by }]
-            }
-            Decider::Policy(_) | Decider::Time => by_itself,
-        },
-        Event::Resumed(resumed) => match resumed.by {
-            Decider::Actor(by) => vec![Command::Resume { by }],
-            Decider::Policy(_) | Decider::Time => by_itself,
-        },
-        Event::ApprovalResolved(done) => {
-            let answer = |by| {
-                let answer = Answer { subject: None, resolution: done.resolution.clone(), by };
-                Command::Approval { approval: done.approval, answer: Box::new(answer) }
-            };
-            done.by.map_or(by_itself, |by| vec![answer(by)])
-        }
-        _ => vec![],
+    let command = if let Event::ToolAsked(asked) = event {
+        invoked(asked)
+    } else if let Event::ToolReconciled(settled) = event {
+        let (call, request) = (settled.call, settled.request.clone());
+        actor(settled.by).map(|by| Command::Abandon { call, request, by })
+    } else if let Event::Resumed(resumed) = event {
+        actor(resumed.by).map(|by| Command::Resume { by })
+    } else if let Event::ApprovalResolved(done) = event {
+        let resolution = done.resolution.clone();
+        let answer = |by| Box::new(Answer { subject: None, resolution, by });
+        let approval = done.approval;
+        done.by.map(|by| Command::Approval { approval, answer: answer(by) })
+    } else {
+        None
+    };
+    // Nobody in person: a time has come, or the run was stopped.
+    command.map_or_else(|| vec![Command::Due, Command::stop()], |command| vec![command])
+}
+
+const fn actor(by: Decider) -> Option<Actor> {
+    match by {
+        Decider::Actor(by) => Some(by),
+        Decider::Policy(_) | Decider::Time => None,
     }
+}
+
+fn invoked(asked: &ledger::ToolAsked) -> Option<Command> {
+    let correlation = asked.admission.as_ref()?.correlation?;
+    let (name, arguments) = (asked.name.clone(), asked.arguments.clone());
+    let terms = asked.terms.clone();
+    Some(Command::Invoke(Box::new(Invoke { correlation, name, arguments, terms })))
 }
 
 fn slice(event: &Event) -> Vec<Command> {

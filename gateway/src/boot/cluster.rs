@@ -9,6 +9,7 @@ mod questions;
 use super::journal::Clustered;
 use super::{BootError, Directory};
 use actors::agenda::Agenda;
+use actors::bus::Bus;
 use actors::bus::Nats;
 use actors::bus::life::Door;
 use actors::bus::node::Peers;
@@ -112,9 +113,27 @@ pub(super) struct Cluster {
     _lock: File,
 }
 
+/// A node's part in its cluster, what it sees of it, and what it serves: all of it where the journal is its own.
+pub(super) async fn part(
+    clustered: Option<Clustered>,
+    boot: Boot,
+    node: &Node,
+    (directory, bus): (&Arc<Directory>, &Bus<Directory>),
+    drain: Millis,
+) -> Result<(Option<Cluster>, Option<View>, watch::Receiver<Served>), BootError> {
+    match (clustered, bus) {
+        (Some(clustered), Bus::Nats(bus)) => {
+            let ends = (Arc::clone(directory), bus.clone());
+            let (part, view, served) = Cluster::join(clustered, boot, node, ends, drain).await?;
+            Ok((Some(part), Some(view), served))
+        }
+        (Some(_) | None, _) => Ok((None, None, watch::channel(Served::ALL).1)),
+    }
+}
+
 impl Cluster {
     /// Joins: from now on partitions are taken as the placement says.
-    pub(super) async fn join(
+    async fn join(
         clustered: Clustered,
         boot: Boot,
         node: &Node,

@@ -46,6 +46,7 @@ pub(super) async fn run(ctx: &mut Context<'_>, verb: Run) -> Result<Exit, CliErr
         | Run::Events(_)
         | Run::Replay(_)
         | Run::Export(_)
+        | Run::Resume(_)
         | Run::Stop(_) => Reached::running(ctx.client()?),
     };
     let done = act(ctx, &reached, verb).await;
@@ -68,12 +69,21 @@ async fn act(ctx: &mut Context<'_>, reached: &Reached, verb: Run) -> Result<Exit
         Run::Events(events) => stored(ctx, client, events).await,
         Run::Replay(replay) => check(ctx, client, replay).await,
         Run::Export(export) => copy(ctx, client, export).await,
-        Run::Stop(one) => {
-            let run = client.ask(Method::POST, Ask::at(&["v1", "runs", &one.run, "stop"])).await?;
-            told(ctx, &run)?;
-            Ok(Exit::Ok)
-        }
+        Run::Stop(one) => order(ctx, client, &one.run, "stop").await,
+        Run::Resume(one) => order(ctx, client, &one.run, "resume").await,
     }
+}
+
+/// What changes a run and has no body; the run as it is then.
+async fn order(
+    ctx: &mut Context<'_>,
+    client: &Client,
+    run: &str,
+    verb: &str,
+) -> Result<Exit, CliError> {
+    let run = client.ask(Method::POST, Ask::at(&["v1", "runs", run, verb])).await?;
+    told(ctx, &run)?;
+    Ok(Exit::Ok)
 }
 
 async fn begin(ctx: &mut Context<'_>, client: &Client, start: Start) -> Result<Exit, CliError> {

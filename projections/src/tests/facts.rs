@@ -80,6 +80,9 @@ pub(crate) fn spec(project: &str, text: &str) -> Arc<Spec> {
         params: Params::default(),
         input: vec![said(text)],
         limits: Limits { steps_max: 6, ..Limits::default() },
+        approval_mode: Default::default(),
+        source: Default::default(),
+        tool_policy: Default::default(),
         budgets: vec![],
         logic: LOGIC,
         metadata: std::collections::BTreeMap::new(),
@@ -177,7 +180,7 @@ pub(crate) fn tool_asked(call: u32) -> Event {
         id: "c".into(),
         name: "clock_now".into(),
         arguments: Json::from_bytes(b"{}"),
-        terms: Terms::plain(ReplayClass::ReadOnly, Millis(5_000)),
+        terms: events::run::terms::Terms::plain(ReplayClass::ReadOnly, Millis(5_000)),
         admission: None,
     })
 }
@@ -185,7 +188,7 @@ pub(crate) fn tool_asked(call: u32) -> Event {
 pub(crate) fn tool_unknown(call: u32) -> Event {
     Event::ToolUnknown(ToolUnknown {
         call: ToolNo(call),
-        reason: UnknownReason::Interrupted,
+        reason: events::run::ledger::UnknownReason::Interrupted,
         lease_until: None,
     })
 }

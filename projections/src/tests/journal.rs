@@ -17,6 +17,7 @@ use events::run::ledger::{self, Ask, Standing, ToolOutcome, Verdict};
 use events::run::life::Life;
 use events::run::spec::ReplayClass;
 use events::run::step::{Answer, CallNo, Charge, Failure, Settled, Stop};
+use events::run::terms::Terms;
 use events::run::{self as runs, Run};
 use events::session::{self as sessions, OnBusy, Session};
 use events::usage::Usage;
@@ -361,8 +362,8 @@ fn outcome(dice: &mut Dice) -> Settled {
     let class = ReplayClass::Idempotent;
     let verdicts = [
         vec![],
-        vec![Verdict::Server(class)],
-        vec![Verdict::Server(ReplayClass::Effectful), Verdict::Server(class)],
+        vec![server(class)],
+        vec![server(ReplayClass::Effectful), server(class)],
         vec![Verdict::Client, Verdict::Refused("no such tool".into())],
     ];
     let asks: Vec<Ask> = dice.pick(&verdicts).into_iter().enumerate().map(ask).collect();
@@ -403,4 +404,8 @@ pub(crate) fn answer(call: u32, usage: Usage) -> runs::Command {
         profile: None,
     };
     runs::Command::Model { call: CallNo(call), outcome: Settled::Answered(answer) }
+}
+
+fn server(class: ReplayClass) -> Verdict {
+    Verdict::Server(Box::new(Terms::plain(class, Millis(5_000))))
 }

@@ -31,10 +31,10 @@ fn deny(approval: u32) -> Command {
 }
 
 fn said(state: &State, index: usize) -> &str {
-    match &state.tools[index].standing {
-        ledger::Standing::Settled(said) => said,
-        other => panic!("{other:?}"),
-    }
+    let ledger::Standing::Settled(said) = &state.tools[index].standing else {
+        panic!("{:?}", state.tools[index].standing)
+    };
+    said
 }
 
 #[test]

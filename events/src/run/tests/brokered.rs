@@ -154,9 +154,12 @@ fn an_unknown_outcome_is_abandoned_after_its_lease_once_and_then_the_run_is_resu
     check(&given, &abandon(0, REQUEST), Err(Refusal::Leased(late)));
     let early = Instant(late.0 - 1);
     assert_eq!(at(&state, &abandon(0, REQUEST), early), Err(Refusal::Leased(late)));
-    for wrong in
-        ["", "00112233445566778899AABBCCDDEEFF", &REQUEST[1..], "0x112233445566778899aabbccddeeff"]
-    {
+    for wrong in [
+        "",
+        "00112233445566778899AABBCCDDEEFF",
+        "0112233445566778899aabbccddeeff",
+        "0x112233445566778899aabbccddeeff",
+    ] {
         assert_eq!(at(&state, &abandon(0, wrong), late), Err(Refusal::NotARequestId), "{wrong}");
     }
     assert_eq!(at(&state, &abandon(7, REQUEST), late), Err(Refusal::NoSuchTool(ToolNo(7))));
