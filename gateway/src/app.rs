@@ -28,7 +28,8 @@ use events::budget::{Budget, Scope, Whose};
 use events::id::{Generation, Partition, Place};
 use events::quantity::{Instant, Millis};
 use events::record::{Actor, CommandId};
-use events::settings::Settings;
+use events::settings::{Settings, SettingsId};
+use events::tool_policy::Frozen;
 use projections::Handle;
 use serde::Serialize;
 use std::{fmt, sync::Arc};
@@ -129,6 +130,13 @@ impl App {
     pub fn budgets_of(&self, whose: Whose<'_>) -> Vec<Scope> {
         let is_set = |scope: &Scope| self.budgets.get(scope).state.terms.is_some();
         Scope::of(whose).filter(is_set).collect()
+    }
+
+    /// The bounds of mediated calls that a run gets which is queued now, as far as this node knows: usually what was
+    /// set a second ago.
+    #[must_use]
+    pub fn tool_policy(&self) -> Frozen {
+        self.settings.get(&SettingsId::Tools).state.tool_policy()
     }
 
     /// The log.

@@ -184,6 +184,8 @@ pub struct Spec {
     pub tool_policy: Frozen,
     /// The budgets that count it, narrow to wide.
     pub budgets: Vec<Scope>,
+    /// The campaign that it is a part of: all runs of one have the same bounds.
+    pub campaign: Option<String>,
     /// [`LOGIC`] of the build that queued it.
     pub logic: u16,
     /// The caller's own pairs; they never enter a prompt.

@@ -88,6 +88,12 @@ codes! {
     IdempotencyConflict "idempotency_key_conflict" CONFLICT              Conflict           "invalid_request_error" Useless;
     /// A run owns the session, or its inbox is full.
     SessionBusy         "session_busy"             CONFLICT              Conflict           "invalid_request_error" Harmless;
+    /// The campaign was planned under another tool policy than the one in force.
+    PolicyRevisionMismatch "policy_revision_mismatch" CONFLICT          Conflict           "invalid_request_error" Useless;
+    /// The gate can not be waived, or needs no waiver.
+    GateRefused         "gate_refused"             CONFLICT              Conflict           "invalid_request_error" Useless;
+    /// The grant is there already, or too many stand.
+    GrantConflict       "grant_conflict"           CONFLICT              Conflict           "invalid_request_error" Useless;
     /// The run does not wait for this answer.
     RunNotWaiting       "run_not_waiting"          CONFLICT              Conflict           "invalid_request_error" Useless;
     /// An invocation's outcome is unknown: what builds on it waits until somebody settles it.

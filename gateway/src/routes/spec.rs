@@ -12,7 +12,6 @@ use events::record::{Actor, Hash};
 use events::role::Role;
 use events::run::spec::{ApprovalMode, Delivery, LOGIC, Limits, Plane, Spec, Unfit};
 use events::run::terms::Source;
-use events::tool_policy;
 use std::collections::BTreeMap;
 
 /// What a request says; the rest comes from the node.
@@ -142,8 +141,9 @@ pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
         limits: draft.limits,
         approval_mode: draft.approval_mode,
         source: draft.source,
-        tool_policy: tool_policy::Frozen::default(),
         budgets,
+        tool_policy: app.tool_policy(),
+        campaign: None,
         logic: LOGIC,
         metadata: draft.metadata,
         seed: app.seed(),

@@ -153,6 +153,8 @@ fn spec(spec: &Spec, bodies: Bodies) -> Value {
             "calls": spec.limits.model_calls_max,
         },
         "budgets": spec.budgets.iter().map(Scope::as_str).collect::<Vec<_>>(),
+        "tool_policy": super::settings::frozen(&spec.tool_policy),
+        "campaign": spec.campaign,
         "metadata": bodies.fields(&spec.metadata),
         "logic": spec.logic,
         "input_hash": spec.input_hash.to_string(),

@@ -3,7 +3,7 @@
 use super::time::rfc3339;
 use actors::routing::{Routing, Target};
 use events::settings::{Event, Selected, ToolPolicyReplaced};
-use events::tool_policy::ToolPolicy;
+use events::tool_policy::{Frozen, ToolPolicy};
 use serde_json::{Value, json};
 
 /// What an event says.
@@ -37,6 +37,16 @@ pub fn tool_policy(policy: &ToolPolicy) -> Value {
         "max_result_bytes": policy.max_result_bytes,
         "on_unknown": {"read_only": policy.on_unknown_read_only.name()},
     })
+}
+
+/// The same with its revision, as a run keeps it.
+#[must_use]
+pub fn frozen(frozen: &Frozen) -> Value {
+    let mut shown = tool_policy(&frozen.policy);
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("revision".to_owned(), json!(frozen.revision));
+    }
+    shown
 }
 
 /// What is selected, as its owner knows it, and what becomes of it on this node.

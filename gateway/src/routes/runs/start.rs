@@ -24,6 +24,8 @@ use events::run::spec::{ApprovalMode, Delivery, Plane, Spec};
 use events::run::terms::Source;
 use events::run::{Command, Refusal, Run};
 use events::session::{self, Session};
+use events::settings::{Settings, SettingsId};
+use events::tool_policy::Frozen;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,6 +40,8 @@ const STEPS_MAX: u32 = 256;
 const PHASE_MAX: usize = 128;
 /// Bytes of each word of `source`.
 const SOURCE_MAX: usize = 512;
+/// Bytes of a campaign's name.
+const CAMPAIGN_MAX: usize = 128;
 /// Bytes of a name and of a value in `metadata`.
 const METADATA_MAX: (usize, usize) = (64, 512);
 
@@ -67,6 +71,8 @@ struct Asked {
     /// What the run works on, as its caller says.
     #[serde(default)]
     source: Declared,
+    /// The campaign that this is a part of, with the tool policy that it was planned under.
+    campaign: Option<Campaign>,
     /// The caller's own pairs; kept out of the prompt.
     #[serde(default)]
     metadata: BTreeMap<String, String>,
@@ -123,6 +129,13 @@ impl Declared {
     }
 }
 
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Campaign {
+    id: String,
+    policy_revision: u32,
+}
+
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum OnBusy {
@@ -153,8 +166,15 @@ pub async fn start(
     let (run, repeat) = run_id(&app, &caller, &headers, session)?;
     app.admit_run()?;
     let on_busy = asked.on_busy;
-    let spec = Arc::new(spec(&app, &caller, asked, session, &body)?);
+    let campaign = asked.campaign.clone();
+    let mut spec = spec(&app, &caller, asked, session, &body)?;
     let known = if repeat { known(&app, run).await? } else { None };
+    // A repeat gets its run, whatever the policy is by now.
+    if let Some(campaign) = campaign.filter(|_| known.is_none()) {
+        spec.tool_policy = planned(&app, &campaign).await?;
+        spec.campaign = Some(campaign.id);
+    }
+    let spec = Arc::new(spec);
     let replayed = known.is_some();
     let observed = match (known, session) {
         (Some(observed), _) => same(observed, &spec)?,
@@ -179,6 +199,25 @@ fn session_id(text: &str) -> Result<SessionId, ApiError> {
 async fn known(app: &App, run: RunId) -> Result<Option<Observed<Run>>, ApiError> {
     let observed = app.observe::<Run>(run).await?;
     Ok((observed.state.life != Life::New).then_some(observed))
+}
+
+/// The tool policy in force, by the word of its owner: all runs of a campaign have the one that it was planned under.
+async fn planned(app: &App, campaign: &Campaign) -> Result<Frozen, ApiError> {
+    let Campaign { id, policy_revision } = campaign;
+    if !(1..=CAMPAIGN_MAX).contains(&id.len()) {
+        return Err(bad(format!("campaign.id: give 1 to {CAMPAIGN_MAX} bytes")));
+    }
+    let observed = app.observe::<Settings>(SettingsId::Tools).await?;
+    let frozen = observed.state.tool_policy();
+    if frozen.revision == *policy_revision {
+        return Ok(frozen);
+    }
+    let why = format!(
+        "campaign {id:?} was planned under tool policy revision {policy_revision}, and {} is in force: plan it again \
+         (`piton tools policy` shows it)",
+        frozen.revision
+    );
+    Err(ApiError::new(Code::PolicyRevisionMismatch, why).param("campaign.policy_revision"))
 }
 
 /// A repeat gets what the first request made, if it asks for the same.
