@@ -67,7 +67,10 @@ fn spec() -> Arc<Spec> {
 }
 
 fn answer(call: u32) -> Command {
-    let verdict = Verdict::Server(Box::new(Terms::plain(ReplayClass::ReadOnly, Millis(5_000))));
+    let verdict = Verdict::Server(Box::new(Terms::plain(
+        ReplayClass::ReadOnly,
+        events::quantity::Millis(5_000),
+    )));
     let arguments = events::json::Json::from_bytes(b"{}");
     let asks =
         vec![Ask { id: format!("call_{call}"), name: "clock_now".into(), arguments, verdict }];
