@@ -151,7 +151,14 @@ async fn until_over(ctx: &mut Context<'_>, client: &Client, wait: Wait) -> Resul
     let within = wait.timeout.map_or(WAIT_MAX, Duration::from_secs);
     let mut follow = Follow::new(client, &wait.run, None);
     let over = async {
-        while follow.next_event().await?.is_some() {}
+        while let Some(event) = follow.next_event().await? {
+            if let Some(remark) = waiting_for_somebody(&event) {
+                ctx.remark(&remark)?;
+            }
+            if event.name == "tool.unknown" && stands_still(client, &wait.run).await? {
+                break;
+            }
+        }
         Ok::<(), CliError>(())
     };
     match tokio::time::timeout(within, over).await {
@@ -162,6 +169,33 @@ async fn until_over(ctx: &mut Context<'_>, client: &Client, wait: Wait) -> Resul
         }
     }
     Ok(exit_of(&show(ctx, client, &wait.run).await?))
+}
+
+/// Whether nothing goes on before somebody has settled an outcome that nobody knows.
+async fn stands_still(client: &Client, run: &str) -> Result<bool, CliError> {
+    let run = client.ask(Method::GET, Ask::at(&["v1", "runs", run])).await?;
+    Ok(field(&run, "status") == "needs_reconciliation")
+}
+
+/// What somebody has to do before a run goes on, with the command that does it.
+fn waiting_for_somebody(event: &sse::Event) -> Option<String> {
+    let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    match event.name.as_str() {
+        "tool.approval_requested" => {
+            let (tool, id) = (field(&data, "name"), field(&data, "approval_id"));
+            Some(format!("{tool} waits for an approval: piton approvals approve {id}"))
+        }
+        "tool.unknown" if !field(&data, "lease_until").is_empty() => Some(
+            "the outcome of a call is unknown: piton tools invocations RUN, then piton tools abandon"
+                .to_owned(),
+        ),
+        "run.paused" => {
+            let (class, until) = (field(&data, "class"), field(&data, "until"));
+            let when = if until.is_empty() { "piton run resume".to_owned() } else { until };
+            Some(format!("a provider of a tool refuses ({class}); it goes on with: {when}"))
+        }
+        _ => None,
+    }
 }
 
 async fn follow(ctx: &mut Context<'_>, client: &Client, tail: Tail) -> Result<Exit, CliError> {
