@@ -83,8 +83,11 @@ async fn a_node_that_stops_hands_over_and_no_request_fails() {
     assert!(status.success(), "{}", leaving.log());
     assert!(answered > 0);
     // What the other node owned is served here, with its past.
-    let (_, list) = staying.get("/v1/nodes").await;
-    assert_eq!(list["data"][0]["serves"], 64);
+    wait_for("it serves all", || async {
+        let (_, list) = staying.get("/v1/nodes").await;
+        (list["data"][0]["serves"] == 64).then_some(())
+    })
+    .await;
     let (status, other) = chat(staying, "s0", &json!([said("user", "another past")])).await;
     assert_eq!((status, &other["error"]["code"]), (409, &json!("history_mismatch")));
 }

@@ -215,8 +215,11 @@ async fn a_stopped_owner_sends_nothing_when_it_goes_on_after_another_took_over()
         })
         .await;
     }
-    let (_, list) = other.get("/v1/nodes").await;
-    assert_eq!((&list["count"], &list["data"][0]["serves"]), (&json!(1), &json!(64)), "{list}");
+    wait_for("the other is alone and serves all", || async {
+        let (_, list) = other.get("/v1/nodes").await;
+        (list["count"] == 1 && list["data"][0]["serves"] == 64).then_some(())
+    })
+    .await;
     let mut journals = vec![];
     for (run, unknown) in
         [(&tool, "tool_unknown"), (&done, "tool_unknown"), (&model, "model_unknown")]

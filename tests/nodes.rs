@@ -28,6 +28,15 @@ async fn listed(data: &Path) -> Value {
     serde_json::from_str(&out).expect("JSON")
 }
 
+/// The list through a node once it says this: who holds what comes to each node by a watch, a moment after it is so.
+async fn listed_once(data: &Path, what: &str, says: impl Fn(&Value) -> bool) -> Value {
+    wait_for(what, || async {
+        let list = listed(data).await;
+        says(&list).then_some(list)
+    })
+    .await
+}
+
 fn row<'a>(list: &'a Value, name: &str) -> &'a Value {
     let rows = list["data"].as_array().expect("rows");
     rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name} in {list}"))
@@ -54,7 +63,10 @@ async fn shows_the_drain(n0: &Node, n1: &Node) {
         (n1, "piton_nodes_seen", 2.0),
         (n1, "piton_store_sync_proved", 1.0),
     ] {
-        assert_eq!(metric(node, name).await.unwrap_or(-1.0), value, "{name}");
+        wait_for(&format!("{name} is {value}"), || async {
+            (metric(node, name).await.unwrap_or(-1.0) == value).then_some(())
+        })
+        .await;
     }
     for (node, name) in [
         (n0, "piton_bus_asked_total{outcome=\"decided\"}"),
@@ -65,14 +77,17 @@ async fn shows_the_drain(n0: &Node, n1: &Node) {
     ] {
         assert!(metric(node, name).await >= Some(1.0), "{name}");
     }
-    let (_, health) = n0.get("/health/detailed").await;
+    let nodes = json!({"this": "n0", "seen": ["n0", "n1"], "draining": true, "fenced": [], "leases": 0, "unowned": 0});
+    let health = wait_for("its health tells of the drain", || async {
+        let (_, health) = n0.get("/health/detailed").await;
+        (health["nodes"] == nodes).then_some(health)
+    })
+    .await;
     assert_eq!(health["status"], "ok", "{health}");
     assert_eq!(
         (&health["bus"]["connected"], &health["store"]["sync"]["proved"]),
         (&json!(true), &json!(true))
     );
-    let nodes = json!({"this": "n0", "seen": ["n0", "n1"], "draining": true, "fenced": [], "leases": 0, "unowned": 0});
-    assert_eq!(health["nodes"], nodes);
     assert!(health["projections"][0]["lag"].is_u64(), "{health}");
 }
 
@@ -85,11 +100,14 @@ fn signal(node: &Node, signal: Signal) {
 async fn a_drained_node_hands_over_and_goes_on_as_a_gateway() {
     let mut cluster = Cluster::of(2).await;
     let (own, other) = (cluster.folders[0].path().to_owned(), cluster.folders[1].path().to_owned());
-    let before = listed(&own).await;
-    assert_eq!((&before["unowned"], row(&before, "n0")["this"].clone()), (&json!(0), json!(true)));
+    let halves = |list: &Value| {
+        let half = |name| row(list, name)["holds"] == 32 && row(list, name)["serves"] == 32;
+        list["unowned"] == 0 && half("n0") && half("n1")
+    };
+    let before = listed_once(&own, "each has its half", halves).await;
+    assert_eq!(row(&before, "n0")["this"], true, "{before}");
     for name in ["n0", "n1"] {
         let row = row(&before, name);
-        assert_eq!((&row["holds"], &row["serves"]), (&json!(32), &json!(32)), "{before}");
         assert_eq!(row["build"], env!("CARGO_PKG_VERSION"));
         assert!(row["since"].is_string() && row["horizon_ms"].as_u64() <= Some(12_000), "{row}");
         assert!(row["heard_ms"].as_u64() < Some(15_000), "{row}");
@@ -99,13 +117,14 @@ async fn a_drained_node_hands_over_and_goes_on_as_a_gateway() {
     let (code, out, told) = piton(&other, &["nodes", "drain", "n0"]).await;
     assert_eq!(code, 0, "{told}");
     assert!(out.contains("n0 holds nothing"), "{out}");
-    let drained = listed(&other).await;
-    assert_eq!(row(&drained, "n0")["state"], "draining", "{drained}");
-    assert_eq!(row(&drained, "n0")["serves"], 0, "{drained}");
+    listed_once(&other, "n0 drains and serves nothing", |list| {
+        row(list, "n0")["state"] == "draining" && row(list, "n0")["serves"] == 0
+    })
+    .await;
     cluster.settled().await;
     let (status, got) = chat(&cluster.nodes[0], "s", &json!([said("user", "hello")])).await;
     assert_eq!(status, 200, "it is a gateway still: {got}");
-    assert_eq!(row(&listed(&own).await, "n1")["holds"], 64);
+    listed_once(&own, "n1 holds all", |list| row(list, "n1")["holds"] == 64).await;
     shows_the_drain(&cluster.nodes[0], &cluster.nodes[1]).await;
 
     // Nobody would be left.
@@ -119,11 +138,7 @@ async fn a_drained_node_hands_over_and_goes_on_as_a_gateway() {
     let (code, _, told) = piton(&own, &["nodes", "drain", "n0", "--undo"]).await;
     assert_eq!(code, 0, "{told}");
     let share = async |name: &str| {
-        wait_for("both have their share", || async {
-            let list = listed(&other).await;
-            (row(&list, name)["serves"] == 32).then_some(())
-        })
-        .await;
+        listed_once(&other, "both have their share", |list| row(list, name)["serves"] == 32).await;
     };
     share("n0").await;
 
@@ -153,19 +168,18 @@ async fn a_hung_node_is_fenced_and_stops_when_it_hears_it() {
 
     let hung = Instant::now();
     signal(&cluster.nodes[0], Signal::STOP);
-    let hangs = wait_for("it is seen to hang", || async {
-        let list = listed(&other).await;
-        (row(&list, "n0")["state"] == "silent").then_some(list)
-    });
-    let hangs = hangs.await;
+    let is_silent = |list: &Value| row(list, "n0")["state"] == "silent";
+    let hangs = listed_once(&other, "it is seen to hang", is_silent).await;
     assert_eq!(row(&hangs, "n0")["holds"], 32, "its leases have not ended");
     let (code, out, told) = piton(&other, &["nodes", "fence", "n0", "--yes", "--json"]).await;
     assert_eq!(code, 0, "{told}");
     assert!(hung.elapsed() < FIRST_END, "its leases may have ended by themselves meanwhile");
     let fenced: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((&fenced["taken"], &fenced["holds"]), (&json!(32), &json!(0)), "{fenced}");
-    let list = listed(&other).await;
-    assert_eq!((&list["unowned"], &row(&list, "n0")["state"]), (&json!(0), &json!("fenced")));
+    listed_once(&other, "it is fenced and nothing is left to nobody", |list| {
+        list["unowned"] == 0 && row(list, "n0")["state"] == "fenced"
+    })
+    .await;
     let (code, _, told) = piton(&other, &["nodes", "drain", "n0"]).await;
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("n0 does not answer"), "{told}");
@@ -179,8 +193,8 @@ async fn a_hung_node_is_fenced_and_stops_when_it_hears_it() {
     assert!(cluster.nodes[0].log().contains("this node was fenced"), "it says why");
     cluster.nodes[0] = cluster.start(0).await;
     cluster.settled().await;
-    let list = listed(&other).await;
-    assert_eq!(row(&list, "n0")["state"], "serving", "a new life is let in: {list}");
+    let serves = |list: &Value| row(list, "n0")["state"] == "serving";
+    listed_once(&other, "a new life is let in", serves).await;
 }
 
 #[tokio::test]

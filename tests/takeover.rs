@@ -138,7 +138,13 @@ async fn an_idle_cluster_notices_by_itself() {
 #[tokio::test]
 async fn a_suspicion_of_a_live_node_does_nothing() {
     let cluster = Cluster::of(2).await;
-    let (_, list) = cluster.nodes[0].get("/v1/nodes").await;
+    // Who holds what comes to each node by a watch, a moment after it is so.
+    let list = wait_for("each has its half", || async {
+        let (_, list) = cluster.nodes[0].get("/v1/nodes").await;
+        let mut rows = list["data"].as_array()?.iter();
+        rows.all(|row| row["holds"] == 32).then_some(list)
+    })
+    .await;
     let boots: Vec<u128> = list["data"]
         .as_array()
         .unwrap()
