@@ -5,9 +5,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::Node;
-use tests::process::wait_for;
+use tests::process::{answer, json as body, wait_for};
 use tests::sse::Events;
-use tests::upstream::{Held, Upstream, events};
+use tests::upstream::{Held, Upstream, events, response};
 
 /// 90 of 100 tokens from the cache, and the first of the answer.
 fn begins() -> Vec<Value> {
@@ -141,4 +141,49 @@ async fn a_run_that_is_stopped_in_a_stream_keeps_what_was_seen_and_lets_go_of_th
     // Taken again from its journal, it says the same.
     let (status, replayed) = node.post(&format!("/v1/runs/{run}/replay"), &json!({})).await;
     assert_eq!(status, 200, "{replayed}");
+}
+
+#[tokio::test]
+async fn a_response_that_is_deleted_in_a_stream_keeps_what_was_seen_of_it() {
+    let provider = Held::start(&begins()).await;
+    let (_folder, node) = anthropic(&provider.url).await;
+    let asked = json!({"model": "anthropic:claude-sonnet-5-5", "input": "hello", "stream": true});
+    let mut events = Events::open(body(node.ask(Method::POST, "/v1/responses"), &asked)).await;
+    let created = events.next().await.expect("a head").data["response"]["id"].clone();
+    while events.next().await.expect("a text").name != "response.output_text.delta" {}
+    let id = created.as_str().expect("an id");
+    let (status, told_so) = answer(node.ask(Method::DELETE, &format!("/v1/responses/{id}"))).await;
+    assert_eq!(status, 200, "{told_so}");
+    let run = id.strip_prefix("resp_").expect("a response");
+    let unknown = told(&node, run, "model_unknown").await;
+    assert_eq!(unknown.len(), 1, "{unknown:?}");
+    is_what_was_seen(&unknown[0]["partial_usage"]);
+    let (_, replayed) = node.post(&format!("/v1/runs/{run}/replay"), &json!({})).await;
+    assert_eq!(replayed["ok"], true, "{replayed}");
+}
+
+/// The provider says when to come back, and nothing leaves before: what nobody was asked costs nothing.
+#[tokio::test]
+async fn a_run_that_is_stopped_while_its_next_call_waits_pays_for_the_first_one_only() {
+    let busy = response("500 x", "application/json", "{}");
+    let busy = busy.replacen("\r\n", "\r\nretry-after: 9\r\n", 1);
+    let upstream = Upstream::start(vec![busy]).await;
+    let (_folder, node) = anthropic(&upstream.url).await;
+    let run = node.start_run(&json!({ "input": "hello" })).await;
+    let asked = wait_for("it is about to be asked again", async || {
+        Some(told(&node, &run, "model_asked").await).filter(|asked| asked.len() == 2)
+    })
+    .await;
+    let (status, _) = node.post(&format!("/v1/runs/{run}/stop"), &json!({})).await;
+    assert_eq!(status, 200);
+    let ended = node.ended(&run).await;
+    assert_eq!(ended["outcome"], "cancelled", "{ended}");
+    let stayed = told(&node, &run, "model_not_sent").await;
+    assert_eq!((stayed.len(), &stayed[0]["why"]), (1, &json!("called_off")), "{stayed:?}");
+    assert_eq!(upstream.asked().len(), 1);
+    let usage = &ended["usage"];
+    assert_eq!(usage["calls"], 1, "{usage}");
+    assert_eq!(usage["cost_unknown_at_most_usd"], asked[0]["reserved_usd"], "{usage}");
+    let (_, replayed) = node.post(&format!("/v1/runs/{run}/replay"), &json!({})).await;
+    assert_eq!(replayed["ok"], true, "{replayed}");
 }

@@ -24,6 +24,9 @@ pub enum NotSent {
     /// This node's lease on the partition is over.
     #[error("not sent: the lease on the partition ended")]
     LeaseOver,
+    /// It waited for its time, and what it was for was ended meanwhile.
+    #[error("not sent: it was called off while it waited")]
+    CalledOff,
 }
 
 impl NotSent {
@@ -33,6 +36,7 @@ impl NotSent {
         match self {
             Self::TooLate { .. } => "too_late",
             Self::LeaseOver => "lease_over",
+            Self::CalledOff => "called_off",
         }
     }
 }

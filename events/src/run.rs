@@ -284,7 +284,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 7;
+    const FOLD: u32 = 8;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)
@@ -317,7 +317,7 @@ impl Aggregate for Run {
             }
             Command::ClientGone => Ok(hold::gone(state)),
             Command::Stop { seen } => Ok(life::stop(state, seen)),
-            Command::Withhold => Ok(withhold::withhold(state)),
+            Command::Withhold { seen } => Ok(withhold::withhold(state, seen)),
             Command::Due => Ok(owed::due(state, now)),
         }
     }

@@ -26,11 +26,11 @@ carried!(run::Command {
     Tool { call, attempt, outcome } = 202 / 1;
     ClientAnswer { results } = 203 / 1;
     ClientGone = 204 / 1;
-    Stop { seen } = 205 / 1;
+    Stop { seen } = 205 / 2;
     Due = 206 / 1;
     Slice { ask, outcome } = 207 / 1;
     Returned { scope } = 208 / 1;
-    Withhold = 209 / 1;
+    Withhold { seen } = 209 / 2;
     Invoke(asked) = 210 / 1;
     Abandon { call, request, by } = 211 / 1;
     Resume { by } = 212 / 1;

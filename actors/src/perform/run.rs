@@ -22,6 +22,7 @@ use crate::live::Live;
 use crate::order::NoDecision;
 use crate::table::Table;
 use events::id::RunId;
+use events::leave::NotSent;
 use events::message::Body;
 use events::model_call::Class;
 use events::prompt::Request;
@@ -150,10 +151,12 @@ impl Hosted for Run {
         account::tell(&world.fallbacks, *run, (before, after), world.clock.now());
     }
 
-    /// A run that is stopped keeps what was seen of the call in flight.
+    /// A run that is ended keeps what was seen of the call in flight, and pays nothing for one that has not left.
     fn informed(world: &World, run: &RunId, command: &Command) -> Option<Command> {
         let stops = matches!(command, Command::Stop { .. });
-        stops.then(|| Command::Stop { seen: world.in_flight.usage(*run) })
+        let withholds = matches!(command, Command::Withhold { .. });
+        let seen = (stops || withholds).then(|| world.in_flight.call_off(*run))?;
+        Some(if stops { Command::Stop { seen } } else { Command::Withhold { seen } })
     }
 
     async fn perform(
@@ -206,6 +209,7 @@ fn refused(class: Class, message: String) -> Settled {
 
 async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch) -> Settled {
     let dispatch = dispatch.after(ask.asked.not_before.since(world.clock.now()));
+    let waits = world.in_flight.wait(run, ask.asked.call);
     world.clock.sleep_until(ask.asked.not_before).await;
     let messages = match conversation(world, &ask).await {
         Ok(messages) => messages,
@@ -241,7 +245,7 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
         writer.push(delta);
     };
     let began = world.clock.now();
-    let flight = world.in_flight.begin(run, ask.asked.call);
+    let Some(flight) = waits.over() else { return Settled::NotSent(NotSent::CalledOff) };
     let client = &world.client.telling(flight.seen.clone());
     let (endpoint, asked, sink) = (&whom.endpoint, &request, &mut sink);
     let plane = ask.spec.plane;

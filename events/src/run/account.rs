@@ -22,12 +22,16 @@ pub(super) fn count(state: &mut State, open: &OpenCall, add: impl Fn(&mut Total,
     add(state.by_candidate.entry(open.asked.candidate).or_default(), billing);
 }
 
-/// The word about the cost, the first time that it is due.
-pub(super) fn crossed(state: &State) -> Option<Event> {
-    let alert = state.spec.as_ref()?.limits.spend_alert?;
-    let spent = state.total.cost?;
-    let is_new = !state.spend_crossed && spent > alert;
-    is_new.then_some(Event::SpendCrossed(SpendCrossed { alert, spent }))
+/// The word about the cost, the first time that it is due: asked for after whatever may have cost something, an answer, a
+/// failure or a call that was given up.
+pub(super) fn word(state: &State) -> Vec<Event> {
+    let crossed = || {
+        let alert = state.spec.as_ref()?.limits.spend_alert?;
+        let spent = state.total.cost?;
+        let is_new = !state.spend_crossed && spent > alert;
+        is_new.then_some(Event::SpendCrossed(SpendCrossed { alert, spent }))
+    };
+    crossed().into_iter().collect()
 }
 
 pub(super) fn on_crossed(state: &mut State, event: &SpendCrossed) -> Option<()> {

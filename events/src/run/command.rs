@@ -8,13 +8,13 @@ use super::life::{Fence, MessageRef};
 use super::mediated;
 use super::spec::Spec;
 use super::step::{self, CallNo};
+use super::unsent::Flight;
 use crate::budget::Scope;
 use crate::id::SessionId;
 use crate::message::Body;
 use crate::quantity::Instant;
 use crate::record::Actor;
 use crate::tool_policy::Field;
-use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -101,21 +101,16 @@ pub enum Command {
     },
     /// End now.
     Stop {
-        /// What was reported so far of the usage of the call in flight. Its owner's node knows, whoever asks.
-        seen: Usage,
+        /// What is known of the call in flight. Its owner's node knows, whoever asks.
+        seen: Flight,
     },
     /// End now, and give the answer out no more.
-    Withhold,
+    Withhold {
+        /// The same.
+        seen: Flight,
+    },
     /// Look whether a time has come.
     Due,
-}
-
-impl Command {
-    /// To end now.
-    #[must_use]
-    pub fn stop() -> Self {
-        Self::Stop { seen: Usage::default() }
-    }
 }
 
 /// Why not.

@@ -9,7 +9,7 @@ use super::step::{self, Charge, OpenCall};
 use super::{Event, Refusal, State, life, owed};
 use crate::budget::{Amount, Scope, Short};
 use crate::quantity::{Instant, MicroUsd};
-use crate::usage::Billing;
+use crate::usage::{Billing, Usage};
 use life::{Life, Outcome, Reason};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -250,15 +250,16 @@ pub(super) enum Took {
     Nothing,
     /// This much.
     Cost(Option<MicroUsd>),
-    /// Nobody knows: all that it drew.
-    Worst,
+    /// Nobody knows: all that it drew, or what was reported so far where that is more.
+    Worst(Option<MicroUsd>),
 }
 
-impl From<Charge> for Took {
-    fn from(charge: Charge) -> Self {
+impl Took {
+    /// What a failed call took, of whose usage this was reported.
+    pub(super) const fn failed(charge: Charge, partial: &Usage) -> Self {
         match charge {
             Charge::Nothing => Self::Nothing,
-            Charge::Reserved => Self::Worst,
+            Charge::Reserved => Self::Worst(partial.cost),
         }
     }
 }
@@ -271,7 +272,8 @@ pub(super) fn settle(state: &mut State, open: &OpenCall, took: Took) {
         Took::Nothing => Amount::default(),
         Took::Cost(_) if subscribed && open.asked.reserved.is_none() => amount(None),
         Took::Cost(Some(cost)) => amount(Some(cost)),
-        Took::Cost(None) | Took::Worst => drawn,
+        Took::Cost(None) => drawn,
+        Took::Worst(seen) => Amount { usd: drawn.usd.max(seen.unwrap_or_default()), ..drawn },
     };
     for slice in state.slices.values_mut() {
         slice.drawn = slice.drawn.less(drawn);

@@ -1,8 +1,10 @@
 //! A run's life: queued, running, ended. What has ended owes nothing and takes no more commands but repeats.
 
 use super::spec::Spec;
+use super::unsent::{self, Flight};
 use super::{
-    Command, Event, Grant, Refusal, State, approval, course, draw, hold, ledger, mediated, step,
+    Command, Event, Grant, Refusal, State, account, approval, course, draw, hold, ledger, mediated,
+    step,
 };
 use crate::id::SessionId;
 use crate::message::Body;
@@ -160,12 +162,13 @@ pub(super) fn open(
     })
 }
 
-pub(super) fn stop(state: &State, seen: &Usage) -> Vec<Event> {
+pub(super) fn stop(state: &State, flight: &Flight) -> Vec<Event> {
     match &state.life {
         Life::New | Life::Ended(_) => vec![],
         Life::Queued | Life::Running => {
-            let given_up = step::give_up(state, seen).into_iter().collect();
-            step::and_then(state, given_up, |after| {
+            let given_up = unsent::give_up(state, flight).into_iter().collect();
+            let events = step::and_then(state, given_up, account::word);
+            step::and_then(state, events, |after| {
                 close(after, Outcome::Cancelled, Reason::Stopped, String::new())
             })
         }
@@ -231,7 +234,7 @@ pub(super) fn finished(state: &mut State, event: &Finished) -> Option<()> {
 pub(super) fn must_run(state: &State, command: &Command) -> Result<(), Refusal> {
     match (&state.life, command) {
         (Life::Running, _)
-        | (Life::Queued | Life::Ended(_), Command::Withhold)
+        | (Life::Queued | Life::Ended(_), Command::Withhold { .. })
         // What is unknown stays to be settled, and an answer that was given before stays given.
         | (Life::Ended(_), Command::Abandon { .. } | Command::Approval { .. })
         | (

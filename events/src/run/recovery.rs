@@ -3,7 +3,7 @@
 use super::life::{Outcome, Reason, close};
 use super::spec::{Plane, Spec};
 use super::step::{self, Failure, ModelDelayed, ModelFailed, OpenCall};
-use super::{Event, State, served};
+use super::{Event, State, account, served};
 use crate::model_call::{self, Action, Attempts, Class, Rung};
 use crate::quantity::{Instant, Millis};
 use serde_json::value::RawValue;
@@ -76,7 +76,8 @@ pub(super) fn failed(
         partial: failure.partial.priced(price.as_ref()),
         attempts,
     });
-    step::and_then(state, vec![event], |after| match action {
+    let events = step::and_then(state, vec![event], account::word);
+    step::and_then(state, events, |after| match action {
         Action::Ask { candidate, not_before } => step::ask(after, candidate, not_before),
         Action::WaitUntil { candidate, until } => {
             let candidate = u32::try_from(candidate).unwrap_or(u32::MAX);

@@ -7,6 +7,7 @@ use super::halt::Decider;
 use super::ledger::ToolOutcome;
 use super::life::Started;
 use super::mediated::Invoke;
+use super::unsent::Flight;
 use super::{Command, Event, Grant, Run, State, draw, ledger, spec, step};
 use crate::aggregate::Aggregate;
 use crate::quantity::Instant;
@@ -159,10 +160,12 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         }],
         Event::ModelUnknown(unknown) => {
             let lost = Command::Model { call: unknown.call, outcome: step::Settled::Lost };
-            vec![lost, Command::Stop { seen: unknown.partial }]
+            vec![lost, Command::Stop { seen: Flight::Left(unknown.partial) }]
         }
         Event::ModelNotSent(unsent) => {
-            vec![Command::Model { call: unsent.call, outcome: step::Settled::NotSent(unsent.why) }]
+            let outcome = step::Settled::NotSent(unsent.why);
+            let stop = Command::Stop { seen: Flight::Stayed(unsent.call) };
+            vec![Command::Model { call: unsent.call, outcome }, stop]
         }
         Event::ToolNotSent(unsent) => {
             tool(state, unsent.call, &ledger::Settled::NotSent(unsent.why))
@@ -177,7 +180,7 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         | Event::Resumed(_)
         | Event::ApprovalResolved(_) => brokered(first),
         Event::ToolRetried(retried) => tool(state, retried.call, &ledger::Settled::Lost),
-        Event::Withheld(_) => vec![Command::Withhold],
+        Event::Withheld(_) => vec![Command::withhold()],
         Event::SliceGranted(_) | Event::SliceRefused(_) | Event::SliceReturned(_) => slice(first),
         Event::ClientAnswered(answered) => {
             vec![Command::ClientAnswer { results: answered.results.clone() }]

@@ -323,8 +323,7 @@ fn answered(state: &State, open: &OpenCall, answer: &Answer, now: Instant) -> Ve
         request_id: answer.request_id.clone(),
         profile: answer.profile.clone(),
     });
-    let spent = |after: &State| account::crossed(after).into_iter().collect();
-    let events = and_then(state, vec![event], spent);
+    let events = and_then(state, vec![event], account::word);
     and_then(state, events, |after| {
         if hold::hands_over(after, &answer.asks) {
             return life::close(after, Outcome::Completed, Reason::ToolCalls, String::new());
@@ -443,7 +442,7 @@ pub(super) fn on_failed(state: &mut State, event: &ModelFailed) -> Option<()> {
     if open.asked.candidate == 0 {
         state.primary_failed = Some(event.class);
     }
-    draw::settle(state, &open, event.charge.into());
+    draw::settle(state, &open, Took::failed(event.charge, &event.partial));
     state.attempts = event.attempts;
     Some(())
 }
@@ -453,7 +452,7 @@ pub(super) fn on_unknown(state: &mut State, event: &ModelUnknown) -> Option<()> 
     count(state, &open, |total, billing| {
         total.unknown(&event.partial, event.reserved, billing);
     });
-    draw::settle(state, &open, Took::Worst);
+    draw::settle(state, &open, Took::Worst(event.partial.cost));
     tried::unknown(state, &open);
     state.attempts = event.attempts;
     Some(())

@@ -369,7 +369,8 @@ fn a_wake_records_an_open_model_call_as_unknown_and_asks_again_until_it_was_lost
 
 fn world() -> Vec<Command> {
     let mut all = vec![open(Plane::Run), open_in_session(), Command::stop(), Command::Due];
-    all.extend([Command::ClientGone, results("a"), Command::Withhold]);
+    all.extend([Command::ClientGone, results("a"), Command::withhold()]);
+    all.push(Command::Stop { seen: Flight::Stayed(CallNo(0)) });
     for call in 0..3 {
         all.push(answered(call, vec![]));
         all.push(answered(call, vec![ask("a", Verdict::Client)]));

@@ -3,10 +3,11 @@
 
 use super::draw::{self, Took};
 use super::step::{self, CallNo, OpenCall};
-use super::{Event, State, recovery};
+use super::{Command, Event, State, recovery};
 use crate::leave::NotSent;
 use crate::model_call;
 use crate::quantity::Instant;
+use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 /// The model was not asked: the call came too late to be sent.
@@ -16,6 +17,35 @@ pub struct ModelNotSent {
     pub call: CallNo,
     /// Why not.
     pub why: NotSent,
+}
+
+/// What the owner's node knows of the call in flight when its run is told to end; whoever says so need not know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Flight {
+    /// It may have left; so much was reported of its usage so far.
+    Left(Usage),
+    /// It waited for its time, a place or a key, and was called off: nothing of it left, and nothing will.
+    Stayed(CallNo),
+}
+
+impl Default for Flight {
+    fn default() -> Self {
+        Self::Left(Usage::default())
+    }
+}
+
+impl Command {
+    /// To end now.
+    #[must_use]
+    pub fn stop() -> Self {
+        Self::Stop { seen: Flight::default() }
+    }
+
+    /// To end now, and to give the answer out no more.
+    #[must_use]
+    pub fn withhold() -> Self {
+        Self::Withhold { seen: Flight::default() }
+    }
 }
 
 /// Calls that were not sent.
@@ -37,6 +67,19 @@ pub(super) fn not_sent(state: &State, open: &OpenCall, why: NotSent, now: Instan
         let candidate = usize::try_from(open.asked.candidate).unwrap_or(usize::MAX);
         step::ask(after, candidate, not_before)
     })
+}
+
+/// Gives up the call in flight of a run that ends: what is known not to have left costs nothing.
+pub(super) fn give_up(state: &State, flight: &Flight) -> Option<Event> {
+    let open = state.model.as_ref()?.asked.call;
+    match flight {
+        Flight::Stayed(call) if *call == open => {
+            Some(Event::ModelNotSent(ModelNotSent { call: open, why: NotSent::CalledOff }))
+        }
+        // Of another one: of this one nothing is known.
+        Flight::Stayed(_) => step::give_up(state, &Usage::default()),
+        Flight::Left(seen) => step::give_up(state, seen),
+    }
 }
 
 pub(super) fn on_not_sent(state: &mut State, event: &ModelNotSent) -> Option<()> {

@@ -2,8 +2,8 @@
 //! would give the answer out again do so no more.
 
 use super::life::{self, Life};
+use super::unsent::Flight;
 use super::{Event, State, step};
-use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 /// Its answer is given out no more.
@@ -11,13 +11,11 @@ use serde::{Deserialize, Serialize};
 pub struct Withheld {}
 
 /// What is still at work is ended in the same commit: nobody would read what it goes on to say.
-pub(super) fn withhold(state: &State) -> Vec<Event> {
+pub(super) fn withhold(state: &State, flight: &Flight) -> Vec<Event> {
     if state.withheld {
         return vec![];
     }
-    step::and_then(state, life::stop(state, &Usage::default()), |_ended| {
-        vec![Event::Withheld(Withheld {})]
-    })
+    step::and_then(state, life::stop(state, flight), |_ended| vec![Event::Withheld(Withheld {})])
 }
 
 pub(super) fn on_withheld(state: &mut State, _event: &Withheld) -> Option<()> {

@@ -121,7 +121,7 @@ pub async fn delete(
 ) -> Result<Json<Value>, ApiError> {
     let run = responses::run(&id).ok_or_else(|| unknown(&id))?;
     stored(&app, &caller, run).await?.ok_or_else(|| unknown(&id))?;
-    let order = app.order(run::Command::Withhold, caller.actor, Lane::Control);
+    let order = app.order(run::Command::withhold(), caller.actor, Lane::Control);
     app.decide::<Run>(run, order).await?;
     Ok(Json(object::deleted(run)))
 }

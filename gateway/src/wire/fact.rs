@@ -232,7 +232,7 @@ fn finished(end: &Finished, bodies: Bodies) -> Value {
 pub(super) const fn waited(why: NotSent) -> Option<u64> {
     match why {
         NotSent::TooLate { waited } => Some(waited.0),
-        NotSent::LeaseOver => None,
+        NotSent::LeaseOver | NotSent::CalledOff => None,
     }
 }
 

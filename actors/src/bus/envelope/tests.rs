@@ -17,6 +17,7 @@ use events::run::halt::Halt;
 use events::run::mediated::Invoke;
 use events::run::spec::ReplayClass;
 use events::run::terms::Terms;
+use events::run::unsent::Flight;
 use events::run::{self, draw, ledger, life, spec, step};
 use events::tool_policy::Field;
 use events::usage::Usage;
@@ -137,12 +138,13 @@ fn run_commands() -> Vec<run::Command> {
         Tool { call: ledger::ToolNo(4), attempt: 1, outcome: receipt },
         ClientAnswer { results: vec![said("out")] },
         ClientGone,
-        Stop { seen: Usage { prompt: Some(Tokens(7)), ..Usage::default() } },
+        Stop { seen: Flight::Left(Usage { prompt: Some(Tokens(7)), ..Usage::default() }) },
+        Stop { seen: Flight::Stayed(step::CallNo(2)) },
         Due,
         Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Granted },
         Slice { ask: draw::SliceNo(3), outcome: draw::Settled::Refused(short()) },
         Returned { scope: budget::Scope::ALL },
-        Withhold,
+        Withhold { seen: Flight::default() },
         Invoke(Box::new(invoke())),
         Abandon { call: ledger::ToolNo(4), request: "0".repeat(32), by: Actor::Admin },
         Resume { by: Actor::Admin },

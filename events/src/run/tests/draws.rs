@@ -55,6 +55,34 @@ fn slices_are_asked_for_narrow_to_wide_and_the_intent_draws_on_them_in_its_own_c
     check(&given, &granted(3), Err(Refusal::NoSuchSlice(SliceNo(3))));
 }
 
+/// What nobody knows the end of takes what was reserved, or what was reported so far where that is more.
+#[test]
+fn a_call_that_broke_off_takes_what_it_reported_beyond_its_reservation() {
+    let given = [counted(Plane::Model, &[lab()]), granted(1)];
+    let reserved = after(&given).model.unwrap().asked.reserved.unwrap();
+    let beyond = MicroUsd(reserved.0 + 7);
+    let used = |cost, when: &dyn Fn(Usage) -> Command| {
+        let when = when(Usage { cost: Some(cost), ..seen() });
+        after(&[given.to_vec(), vec![when]].concat()).slices[&lab()].used
+    };
+    let cut = |partial| {
+        let Command::Model { call, outcome: Settled::Failed(failure) } =
+            failed(0, Class::StreamTruncated, 5)
+        else {
+            panic!()
+        };
+        Command::Model { call, outcome: Settled::Failed(Failure { partial, ..failure }) }
+    };
+    let stop = |seen| Command::Stop { seen: Flight::Left(seen) };
+    for when in [&cut as &dyn Fn(Usage) -> Command, &stop] {
+        assert_eq!(used(beyond, when), Amount { usd: beyond, calls: 1 });
+        assert_eq!(used(MicroUsd(1), when), Amount { usd: reserved, calls: 1 });
+    }
+    let stayed = Command::Stop { seen: Flight::Stayed(CallNo(0)) };
+    let slice = after(&[given.to_vec(), vec![stayed]].concat()).slices[&lab()];
+    assert_eq!((slice.used, slice.drawn), (Amount::default(), Amount::default()));
+}
+
 #[test]
 fn what_a_call_did_not_use_serves_the_next_one_and_only_the_rest_is_asked_for() {
     let tool = || vec![ask("a", server(ReplayClass::ReadOnly))];
