@@ -182,8 +182,12 @@ async fn three_machines_are_set_up_as_init_and_join_say() {
     let asked = body(client().post(url(1, "/v1/chat/completions")).bearer_auth(key), &said);
     let (status, got) = answer(asked).await;
     assert_eq!(status, 200, "{got}");
-    let (_, list) = answer(client().get(url(2, "/v1/nodes")).bearer_auth(key)).await;
-    assert_eq!((&list["count"], &list["unowned"]), (&json!(3), &json!(0)), "{list}");
+    // Who holds what comes to each node by a watch, a moment after it is so.
+    wait_for("the third node sees three, and nothing that is nobody's", || async {
+        let (_, list) = answer(client().get(url(2, "/v1/nodes")).bearer_auth(key)).await;
+        (list["count"] == 3 && list["unowned"] == 0).then_some(())
+    })
+    .await;
     site.says_no_secret(&Site::arguments());
     // Nodes first, as they want their servers to the end.
     drop(nodes);
@@ -220,6 +224,13 @@ async fn a_bundle_that_is_not_whole_or_not_for_this_machine_is_not_joined() {
     assert!(code == 6 && told.contains("192.0.2.1 is no address of this machine"), "{told}");
     assert!(!Path::new(&at("n3")).exists(), "nothing is written");
     assert_eq!(join("bundles/n1", &[]).await.0, 0);
+    // A server runs as another user than whoever joins, and must come to what it keeps.
+    for (path, mode) in
+        [("n1", 0o755), ("n1/var", 0o755), ("n1/var/lib", 0o755), ("n1/var/lib/nats", 0o700)]
+    {
+        let about = std::fs::metadata(at(path)).unwrap();
+        assert_eq!(about.mode() & 0o7777, mode, "{path}");
+    }
     std::fs::write(at("n1/etc/piton/piton.toml"), "# mine\n").unwrap();
     let (code, told) = join("bundles/n1", &[]).await;
     assert!(code == 6 && told.contains("etc/piton/piton.toml exists"), "{told}");

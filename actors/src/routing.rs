@@ -18,7 +18,7 @@ use events::role::{Mismatch, Role, family_check};
 use events::run::spec::{Candidate, Dropped, Unfit};
 use providers::endpoint::Parts;
 use providers::{pricing, registry};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most output of a model whose table has no bound, for reservations.
 const OUTPUT_MAX: Tokens = Tokens(16_384);
@@ -194,6 +194,8 @@ pub enum RouteError {
 pub struct Routing {
     /// Ids of providers with an endpoint here.
     configured: BTreeSet<String>,
+    /// What providers speak here; of those that are not in it, the registry says so.
+    families: BTreeMap<String, String>,
     default: Option<Default>,
     table: Table,
     /// What was selected durably and belongs to its provider's family.
@@ -208,6 +210,13 @@ impl Routing {
     pub fn new(configured: impl IntoIterator<Item = String>, default: Option<Default>) -> Self {
         let configured = configured.into_iter().collect();
         Self { configured, default, ..<Self as std::default::Default>::default() }
+    }
+
+    /// With what these providers speak here, which a person may have set to another family than the usual one.
+    #[must_use]
+    pub fn speaking(mut self, families: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.families.extend(families);
+        self
     }
 
     /// With routes for roles.
@@ -373,7 +382,7 @@ impl Routing {
                 continue;
             }
             match fit(target, wanted.needs) {
-                Ok(()) => route.push(candidate(target)),
+                Ok(()) => route.push(self.candidate(target)),
                 Err((unfit, why)) => {
                     // Only those before the first that serves were meant to serve in its place.
                     if route.is_empty() {
@@ -387,6 +396,25 @@ impl Routing {
         match first {
             Some(why) if route.is_empty() => Err(why),
             Some(_) | None => Ok(Routed { route, dropped, source }),
+        }
+    }
+
+    fn candidate(&self, target: &Target) -> Candidate {
+        let Target { provider, model } = target;
+        let facts = pricing::facts(provider, model);
+        // What is not in the registry is its own kind of thing.
+        let usual = || {
+            let known = registry::provider(provider);
+            known.map_or_else(|_| provider.clone(), |known| known.family.name().to_owned())
+        };
+        Candidate {
+            provider: provider.clone(),
+            model: model.clone(),
+            price: pricing::price(provider, model),
+            billing: registry::billing(provider),
+            output_max: facts.and_then(|facts| facts.output_max).unwrap_or(OUTPUT_MAX),
+            family: self.families.get(provider).cloned().unwrap_or_else(usual),
+            context_max: facts.and_then(|facts| facts.context_max),
         }
     }
 
@@ -433,22 +461,6 @@ fn bare(default: &Default, name: &str) -> (Target, Source) {
             (Target::new(&default.provider, model), Source::Default)
         }
         Some(_) | None => (Target::new(&default.provider, name), Source::Call),
-    }
-}
-
-fn candidate(target: &Target) -> Candidate {
-    let Target { provider, model } = target;
-    let facts = pricing::facts(provider, model);
-    Candidate {
-        provider: provider.clone(),
-        model: model.clone(),
-        price: pricing::price(provider, model),
-        billing: registry::billing(provider),
-        output_max: facts.and_then(|facts| facts.output_max).unwrap_or(OUTPUT_MAX),
-        // What is not in the registry is its own kind of thing.
-        family: registry::provider(provider)
-            .map_or_else(|_| provider.clone(), |known| known.family.name().to_owned()),
-        context_max: facts.and_then(|facts| facts.context_max),
     }
 }
 

@@ -281,9 +281,7 @@ impl App {
     pub fn full(&self) -> ApiError {
         let most = self.config.limits.max_concurrent_runs;
         metric::refused(metric::Limit::Runs);
-        let why =
-            format!("{most} runs are at work: try again, or raise limits.max_concurrent_runs");
-        ApiError::new(Code::TooManyRuns, why).retry_after(Millis(1_000))
+        ApiError::new(Code::TooManyRuns, too_many(most)).retry_after(Millis(1_000))
     }
 
     /// A command of a caller's, on its way now.
@@ -299,4 +297,21 @@ impl App {
 pub fn place_of(name: u128) -> Place {
     let [first, ..] = name.to_le_bytes();
     Place { partition: Partition::of(u64::from(first)), generation: Generation::FIRST }
+}
+
+/// What a run beyond the limit is told.
+fn too_many(most: usize) -> String {
+    let are = if most == 1 { "run is" } else { "runs are" };
+    format!("{most} {are} at work: try again, or raise limits.max_concurrent_runs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_is_at_work_and_two_are() {
+        assert!(too_many(1).starts_with("1 run is at work: "));
+        assert!(too_many(2).starts_with("2 runs are at work: "));
+    }
 }

@@ -23,7 +23,7 @@ use events::leave::Leave;
 use events::prompt::Request;
 use events::usage::Usage;
 use head::{Form, form, headers, signature};
-use incoming::{BODY_BYTES_MAX, Incoming};
+use incoming::{BODY_BYTES_MAX, Incoming, TooLong};
 pub use leaving::Unanswered;
 use leaving::{Leaving, Refused};
 pub use plain::PLAIN;
@@ -211,7 +211,7 @@ impl Client {
                 Err(incoming.about(failure, Usage::default()))
             }
             Form::Whole => {
-                let answer = incoming.whole(decoder, request, first).await?;
+                let answer = incoming.whole(decoder, request, first, TooLong::AskedAgain).await?;
                 if mode == Mode::Stream {
                     answer.deltas().into_iter().for_each(sink);
                 }
@@ -231,7 +231,7 @@ impl Client {
         let outgoing = Outgoing { url, body, accept: JSON, patience };
         let (incoming, first) = self.send(endpoint, outgoing, leave).await?;
         let reader = Box::new(embed::Reader::new(request.messages.len()));
-        incoming.whole(reader, request, first).await
+        incoming.whole(reader, request, first, TooLong::AskForLess).await
     }
 
     /// Sends a request, and waits for the head and the first bytes of a success.
@@ -265,7 +265,7 @@ impl Client {
         };
         let ask = self.http.get(url).headers(headers(endpoint, JSON)?);
         let mut incoming = Incoming::open(endpoint, ask, endpoint.idle).await?;
-        let body = incoming.collect(Bytes::new(), BODY_BYTES_MAX).await?;
+        let body = incoming.collect(Bytes::new(), BODY_BYTES_MAX, TooLong::AskedAgain).await?;
         let odd =
             || Failure::ours(Class::Unknown, Charge::NotCharged, "the list of models is not one");
         let root: Value = serde_json::from_slice(&body).map_err(|_| odd())?;

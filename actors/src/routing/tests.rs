@@ -247,3 +247,18 @@ fn who_judges_is_served_by_another_as_soon_as_there_is_another() {
     let one = judged(&["openai"], &alike, None);
     assert!(one.dependence().is_some() && one.independence() == Independence::Warn);
 }
+
+/// Who is asked after a refused request is of another family than whoever refused it, by what each really speaks here.
+#[test]
+fn a_candidate_is_of_the_family_that_its_provider_was_set_to() {
+    let families = |routing: &Routing| -> Vec<String> {
+        let table = Table { fallbacks: vec![target("openai:gpt-x")], ..Table::default() };
+        let routing = routing.clone().routed_by(table);
+        let found = routing.route(&Wanted::model(Some("anthropic:claude-x"), &Role::chat()));
+        found.unwrap().route.into_iter().map(|one| one.family).collect()
+    };
+    let usual = routing(&["anthropic", "openai"], None);
+    assert_eq!(families(&usual), ["anthropic_messages", "openai_chat"]);
+    let set = [("openai".to_owned(), "openai_responses".to_owned())];
+    assert_eq!(families(&usual.speaking(set)), ["anthropic_messages", "openai_responses"]);
+}

@@ -224,7 +224,10 @@ pub(super) async fn find(config: &Config, demo: Option<Scripted>) -> Result<Foun
     }
     models.extend(known(&endpoints, &elsewhere));
     let answers = describe(default.as_ref());
-    let routing = Routing::new(endpoints.keys().cloned(), default).routed_by(config.routes.clone());
+    let family = |(id, one): (&String, &Endpoint)| (id.clone(), one.family.name().to_owned());
+    let routing = Routing::new(endpoints.keys().cloned(), default)
+        .speaking(endpoints.iter().chain(&lent).map(family))
+        .routed_by(config.routes.clone());
     check(&routing)?;
     let (newest, client_too) = (Newest::default(), client.clone());
     let answering = Answering {
@@ -350,7 +353,8 @@ fn configured(
     let Some(set) = config.providers.get(provider.id) else { return Ok(None) };
     let why = match (&set.key, &set.base_url) {
         (Some(key), _) => format!("because {} is set", key.variable),
-        (None, Some(_)) => format!("because {} is set", provider.base_url_name()),
+        // A variable or a line of the file: `piton config show --origin` says which.
+        (None, Some(_)) => format!("because providers.{}.base_url is set", provider.id),
         (None, None) => return Ok(None),
     };
     let environment = |name: &str| {

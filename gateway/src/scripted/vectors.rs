@@ -47,13 +47,11 @@ fn count(message: &Message) -> u64 {
 
 /// A vector of length 1.
 fn vector(message: &Message, dimensions: u64) -> Vec<f32> {
-    let body = message.body();
+    // The text once, however long it and its vector are.
+    let text = events::id::digest(&[b"piton/demo/text", message.body().json().as_bytes()]);
     let number = |place: u64| {
-        let digest = events::id::digest(&[
-            b"piton/demo/vector",
-            body.json().as_bytes(),
-            &place.to_le_bytes(),
-        ]);
+        let parts = [&b"piton/demo/vector"[..], &text.to_le_bytes(), &place.to_le_bytes()];
+        let digest = events::id::digest(&parts);
         let [low, high, ..] = digest.to_le_bytes();
         f32::from(i16::from_le_bytes([low, high])) + 0.5
     };

@@ -38,6 +38,15 @@ pub(super) struct Incoming<'a> {
     ends: Instant,
 }
 
+/// What an answer means that is longer than any may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum TooLong {
+    /// Something broke: the next one may be another.
+    AskedAgain,
+    /// It is as long as what was asked for, and the next one would be too.
+    AskForLess,
+}
+
 impl<'a> Incoming<'a> {
     /// Sends and waits for the head of a success.
     pub(super) async fn open(
@@ -64,7 +73,10 @@ impl<'a> Incoming<'a> {
             return Err(incoming.about(failure, Usage::default()));
         }
         // A body that breaks off still has its status.
-        let body = incoming.collect(Bytes::new(), ERROR_BYTES_MAX).await.unwrap_or_default();
+        let body = incoming
+            .collect(Bytes::new(), ERROR_BYTES_MAX, TooLong::AskedAgain)
+            .await
+            .unwrap_or_default();
         Err(classify(&incoming.reply(&body), endpoint.key.as_ref()))
     }
 
@@ -93,11 +105,12 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// What follows `first`, up to a bound; an error's body is cut there, an answer's is refused.
+    /// What follows `first`, up to a bound; an error's body is cut there, an answer's is refused, as `beyond` says.
     pub(super) async fn collect(
         &mut self,
         first: Bytes,
         bytes_max: usize,
+        beyond: TooLong,
     ) -> Result<Vec<u8>, Failure> {
         let mut body = first.to_vec();
         while let Some(bytes) = self.next(self.endpoint.idle).await? {
@@ -105,8 +118,14 @@ impl<'a> Incoming<'a> {
                 if !self.response.status().is_success() {
                     break;
                 }
-                let words = format!("the body is longer than {bytes_max} bytes");
-                let failure = Failure::ours(Class::StreamError, Charge::Unknown, &words);
+                let (class, mend) = match beyond {
+                    TooLong::AskedAgain => (Class::StreamError, ""),
+                    TooLong::AskForLess => {
+                        (Class::PayloadTooLarge, ": ask for fewer inputs at once")
+                    }
+                };
+                let words = format!("the answer is longer than {bytes_max} bytes{mend}");
+                let failure = Failure::ours(class, Charge::Unknown, &words);
                 return Err(self.about(failure, Usage::default()));
             }
             body.extend_from_slice(&bytes);
@@ -119,8 +138,9 @@ impl<'a> Incoming<'a> {
         mut decoder: Box<dyn Decoder>,
         request: &Request,
         first: Bytes,
+        beyond: TooLong,
     ) -> Result<Answer, Failure> {
-        let body = self.collect(first, BODY_BYTES_MAX).await?;
+        let body = self.collect(first, BODY_BYTES_MAX, beyond).await?;
         if let Err(fault) = decoder.body(&body) {
             return Err(self.fault(&fault, decoder.usage(), Class::Unknown));
         }

@@ -5,6 +5,7 @@ mod families;
 mod limits;
 mod peer;
 
+use super::incoming::BODY_BYTES_MAX;
 use super::{Client, Unanswered};
 use crate::class::{Charge, Class};
 use crate::delta::{Delta, Stop};
@@ -15,8 +16,8 @@ use events::leave::{Leave, NotSent};
 use events::quantity::{Millis, Tokens};
 use events::usage::Usage;
 use peer::{
-    HEAD, Peer, body, both, call, content, event, finished, piece, read_request, replied, request,
-    until_gone,
+    HEAD, Peer, body, both, call, content, event, failed, finished, piece, read_request, replied,
+    request, until_gone,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -89,6 +90,29 @@ async fn deltas_are_handed_out_before_the_next_byte_comes() {
         (answer.served_model.as_deref(), answer.request_id.as_deref()),
         (Some("m-1"), Some("req_1"))
     );
+}
+
+/// As long as what was asked for: the next answer would be too, so nobody asks again.
+#[tokio::test]
+async fn vectors_beyond_the_bound_are_told_as_too_many_and_a_longer_answer_of_a_model_as_broken() {
+    let long = body("application/json", "200 OK", &"7".repeat(BODY_BYTES_MAX + 1));
+    let (peer, endpoint) = Peer::new().await;
+    let serve = async {
+        let (mut stream, _) = peer.accept().await;
+        // The client goes once it has read too much.
+        let _gone = stream.write_all(long.as_bytes()).await;
+    };
+    let ask = async { Client::new().unwrap().embed(&endpoint, &request(), &Leave::free()).await };
+    let ((), vectors) = both(serve, ask).await;
+    let vectors = failed(vectors.unwrap_err());
+    assert_eq!((vectors.class, vectors.charge), (Class::PayloadTooLarge, Charge::Unknown));
+    assert!(vectors.message.contains("ask for fewer inputs at once"), "{vectors}");
+    let serve = async {
+        let (mut stream, _) = peer.accept().await;
+        let _gone = stream.write_all(long.as_bytes()).await;
+    };
+    let ((), (answer, _)) = both(serve, call(&endpoint, Mode::Whole)).await;
+    assert_eq!(answer.unwrap_err().class, Class::StreamError);
 }
 
 #[tokio::test]

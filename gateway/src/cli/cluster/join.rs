@@ -46,7 +46,11 @@ pub(super) fn join(ctx: &mut Context<'_>, asked: &ClusterJoin) -> Result<Exit, C
         return Err(CliError::Store { exit: Exit::Conflict, message });
     }
     for kept in KEPT {
-        private::folder(&place(kept))?;
+        let kept = place(kept);
+        if let Some(above) = kept.parent() {
+            above_of(above)?;
+        }
+        private::folder(&kept)?;
     }
     for file in &found {
         let path = place(&file.path);
@@ -61,13 +65,12 @@ pub(super) fn join(ctx: &mut Context<'_>, asked: &ClusterJoin) -> Result<Exit, C
     told(ctx, &machine, &found)
 }
 
-/// Folders of configuration may be entered by everybody, those that a machine keeps were made before.
+/// Folders of configuration, and those above what a machine keeps, may be entered by everybody: a server runs as another
+/// user than whoever joins. Those that are there stay as they are.
 fn above_of(folder: &Path) -> Result<(), CliError> {
-    if folder.exists() {
-        return Ok(());
-    }
+    let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
     std::fs::create_dir_all(folder).map_err(|source| failed("can not make", folder, source))?;
-    open_up(folder, 0o755)
+    missing.into_iter().filter(|above| above.exists()).try_for_each(|above| open_up(above, 0o755))
 }
 
 fn conflict(message: String) -> CliError {
