@@ -1,11 +1,13 @@
 //! Several profiles for one provider: added, pinned, left alone, given up and mended, on one node and on two.
 
 use crate::keyed::Upstream;
+use actors::credentials::stored;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use store::vault::{CredentialFile, Name, Revision, Vault};
 use tempfile::TempDir;
 use tests::Node;
 use tests::nats::{Nats, Sync};
@@ -123,6 +125,40 @@ async fn a_session_keeps_its_profile_and_a_key_that_is_named_dead_is_used_no_mor
     let (status, said) = Node::refused(folder.path(), &[]).await;
     assert_eq!(status.code(), Some(3), "{said}");
     assert!(said.contains("chmod 600"), "{said}");
+}
+
+/// What a process leaves that died between the vault and the journal.
+#[tokio::test]
+async fn a_value_that_nobody_recorded_is_in_the_way_by_name_and_a_later_one_is_met_by_the_next_start()
+ {
+    let upstream = Upstream::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let url = upstream.url();
+    let base = [("PITON_OPENAI_BASE_URL", url.as_str())];
+    let mut node = Node::start(folder.path(), &[], &base).await;
+    let vault = Vault::File(CredentialFile::at(&node.data.join("credentials.json")));
+    let name = Name::of_credential("openai", "half").unwrap();
+    vault.put(&name, &stored("sk-planted-half"), Revision::NONE).await.unwrap();
+    let asked = json!({"provider": "openai", "profile": "half", "key": "sk-planted-mine"});
+    let (status, told) = node.post("/v1/harness/credentials", &asked).await;
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("credential_conflict")), "{told}");
+    assert!(told.to_string().contains("piton auth rm openai half"), "{told}");
+    let gone = "/v1/harness/credentials?provider=openai&profile=half";
+    assert_eq!(answer(node.ask(Method::DELETE, gone)).await.0, 204);
+    add(&node, "half", "sk-planted-mine").await;
+    until(&node, "half", "healthy").await;
+    assert_eq!((turn(&node, "s").await.0, upstream.last_key()), (200, "sk-planted-mine".into()));
+
+    // Another key was put there, and nobody said so: the profile that the old one had made dead goes on with it.
+    act(&node, "mark_dead", "half").await;
+    let kept = vault.get(&name).await.unwrap().unwrap();
+    let later = vault.put(&name, &stored("sk-planted-later"), kept.revision).await.unwrap();
+    assert!(node.stop().await.success());
+    drop(node);
+    let node = Node::start(folder.path(), &[], &base).await;
+    let half = until(&node, "half", "healthy").await;
+    assert_eq!(half["revision"], later.0, "{half}");
+    assert_eq!((turn(&node, "t").await.0, upstream.last_key()), (200, "sk-planted-later".into()));
 }
 
 #[tokio::test]

@@ -38,6 +38,8 @@ struct Kept {
     /// What a browser's code was asked for with.
     challenges: BTreeMap<String, String>,
     entered: bool,
+    /// What the next looks at a device are answered with instead.
+    stumbles: Vec<u16>,
     /// A refresh is taken and its answer is held back.
     holds: bool,
     /// A refresh is answered with this instead.
@@ -124,6 +126,11 @@ impl Issuer {
     /// Somebody enters the code of the device.
     pub fn enter(&self) {
         self.kept.lock().unwrap().entered = true;
+    }
+
+    /// The next looks at a device fail with these.
+    pub fn stumble(&self, with: &[u16]) {
+        self.kept.lock().unwrap().stumbles = with.to_vec();
     }
 
     /// Somebody logs in with a browser: the code that it is sent back with.
@@ -225,6 +232,9 @@ fn json_response(status: u16, body: &str) -> String {
 
 /// A device's code is exchanged with a proof that the issuer made.
 fn device(kept: &mut Kept) -> String {
+    if let Some(status) = kept.stumbles.pop() {
+        return json_response(status, "{}");
+    }
     if !kept.entered {
         return json_response(403, r#"{"error":{"code":"deviceauth_authorization_unknown"}}"#);
     }

@@ -118,6 +118,16 @@ fn names(events: &[Event]) -> Vec<&'static str> {
     events.iter().map(Event::name).collect()
 }
 
+/// The metric says that so many profiles wait for somebody to log in.
+async fn waits(node: &Node, profiles: u32) {
+    let line = format!("piton_credentials_need_login{{provider=\"openai-codex\"}} {profiles}");
+    wait_for(&line, || async {
+        let (_, text) = node.get("/metrics").await;
+        text.as_str()?.lines().any(|one| one == line).then_some(())
+    })
+    .await;
+}
+
 /// No token that was ever given stands below the folder, but for the file of credentials.
 fn secret(folder: &Path, issuer: &Issuer) {
     for token in issuer.tokens() {
@@ -132,6 +142,8 @@ async fn a_login_by_a_code_asks_a_subscription_under_our_own_name_and_costs_noth
     let mut child = piton(&node, &issuer, &["auth", "login", "openai-codex", "--json"]);
     let (code, rest) = said(&mut child, USER_CODE).await;
     assert_eq!(code, USER_CODE);
+    // It fails for a moment, and that is no end.
+    issuer.stumble(&[503, 429]);
     issuer.enter();
     let (exit, told) = ended(child, Some(rest)).await;
     assert!(exit == Some(0) && told.contains("logged in: openai-codex main"), "{exit:?} {told}");
@@ -157,6 +169,12 @@ async fn a_login_by_a_code_asks_a_subscription_under_our_own_name_and_costs_noth
     assert_eq!(usage["billing"], "subscription", "{usage}");
     assert_eq!((&usage["calls_subscription"], &usage["cost_usd"]), (&json!(1), &Value::Null));
     assert_eq!(usage["calls_unpriced"], 0, "{usage}");
+
+    // Whether it works can not be had for nothing, and that is no failure.
+    let (exit, told) =
+        ended(piton(&node, &issuer, &["providers", "test", "openai-codex", "--json"]), None).await;
+    assert!(exit == Some(0) && told.contains("--call MODEL"), "{exit:?} {told}");
+    assert!(!told.contains("\"ok\":true") && !told.contains("\"ok\": true"), "{told}");
 
     // Who takes keys is not logged in to, and who is logged in to is not given a key's profile.
     let (exit, told) = ended(piton(&node, &issuer, &["auth", "login", "openai"]), None).await;
@@ -252,6 +270,8 @@ async fn eight_chats_with_one_ended_token_make_one_refresh() {
     let one = profile(&node, "main").await.unwrap();
     assert_eq!(one["refresh"]["reason"], "issuer_failed", "{one}");
     assert_ne!(one["state"], "needs_login", "{one}");
+    // However often that happens, it counts against no login.
+    assert_eq!((&one["state"], &one["consecutive_401"]), (&json!("cooling"), &json!(0)), "{one}");
     assert!(node.stop().await.success());
     drop(node);
     let events = happened(folder.path()).await;
@@ -291,6 +311,7 @@ async fn a_refresh_that_dies_between_its_answer_and_the_vault_is_told_as_a_lost_
         (&json!("degraded"), &json!("degraded"))
     );
     assert_eq!(health["credentials"]["problems"][0]["mend"], "piton auth login openai-codex main");
+    waits(&node, 1).await;
     let (exit, told) = ended(piton(&node, &issuer, &["auth", "ls"]), None).await;
     assert!(exit == Some(0) && told.contains("needs_login"), "{told}");
     assert!(told.contains("openai-codex main: piton auth login openai-codex main"), "{told}");
@@ -305,6 +326,7 @@ async fn a_refresh_that_dies_between_its_answer_and_the_vault_is_told_as_a_lost_
     assert_eq!(status, 200, "{told}");
     until(&node, "main", "healthy").await;
     assert_eq!(turn(&node, "u").await.0, 200);
+    waits(&node, 0).await;
     secret(folder.path(), &issuer);
 }
 

@@ -246,7 +246,7 @@ impl Credentials {
         let free = ranked.iter().filter(|one| !tried.iter().any(|name| name == one.name));
         let may = |standing| matches!(standing, Standing::Ready | Standing::HalfOpen);
         let candidates: Vec<&Ranked<'_>> = free.filter(|one| may(one.standing)).collect();
-        let (mut unread, mut stale) = (false, false);
+        let mut missed = Missed::default();
         for (nth, one) in candidates.iter().enumerate() {
             if one.standing == Standing::HalfOpen && !self.leave(provider, one.name, model).await {
                 continue;
@@ -259,27 +259,20 @@ impl Credentials {
                         (one.name.to_owned(), u32::try_from(others).unwrap_or(u32::MAX));
                     return Ok(Some(found.used(provider, profile, others)));
                 }
-                Err(SecretError::Stale) => stale = true,
+                Err(SecretError::Stale) => {
+                    missed.late = true;
+                    tracing::warn!(%provider, profile = one.name, "credential_refresh_late");
+                }
                 Err(error) => {
-                    unread = true;
+                    missed.unread = true;
                     let error: &dyn std::error::Error = &error;
                     tracing::warn!(%provider, profile = one.name, error, "credential_unreadable");
                 }
             }
         }
         // A refresh that was waited for has changed how they stand.
-        let profiles = if stale { self.profiles(provider) } else { profiles.clone() };
-        let ranked = self::ranked(&profiles, (provider, model), pin, now);
-        let rest = || {
-            let lost = needs_login(provider, &profiles);
-            let provider = provider.to_string();
-            match (unread, ranked.is_empty()) {
-                (true, _) => NoProfile::NoSecret(provider),
-                (false, true) => lost.unwrap_or(NoProfile::Dead(provider)),
-                (false, false) => NoProfile::Tried(provider),
-            }
-        };
-        Err(first_ready(provider, &ranked, now).unwrap_or_else(rest))
+        let profiles = if missed.late { self.profiles(provider) } else { profiles.clone() };
+        Err(nobody(&profiles, (provider, model), missed, now))
     }
 
     /// The secret of one profile, however it fares, for whoever looks whether it works.
@@ -391,6 +384,39 @@ fn ranked<'a>(
         .collect();
     ranked.sort_by_key(|one| Reverse(one.0));
     ranked.into_iter().map(|(_, one)| one).collect()
+}
+
+/// What kept profiles from a call that may be used.
+#[derive(Debug, Clone, Copy, Default)]
+struct Missed {
+    /// The secret of one can not be read.
+    unread: bool,
+    /// The token of one ended before there was a new one. That speaks against nobody.
+    late: bool,
+}
+
+/// Why no profile is left.
+fn nobody(
+    profiles: &BTreeMap<String, Profile>,
+    (provider, model): (ProviderId, &str),
+    missed: Missed,
+    now: Instant,
+) -> NoProfile {
+    // The order of the ranks is of no weight here.
+    let ranked = ranked(profiles, (provider, model), 0, now);
+    if let Some(cooling) = first_ready(provider, &ranked, now) {
+        return cooling;
+    }
+    let Missed { unread, late } = missed;
+    let lost = needs_login(provider, profiles);
+    let provider = provider.to_string();
+    match (unread, ranked.is_empty()) {
+        (true, _) => NoProfile::NoSecret(provider),
+        (false, true) => lost.unwrap_or(NoProfile::Dead(provider)),
+        // Its refresh may have come by the next try.
+        (false, false) if late => NoProfile::NoSecret(provider),
+        (false, false) => NoProfile::Tried(provider),
+    }
 }
 
 /// Whom somebody must log in again, if there is one.

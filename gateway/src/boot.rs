@@ -468,10 +468,12 @@ fn serve(app: &App, listener: TcpListener, stop: &mut Stop) {
 fn background(app: &App, runner: Runner, stop: &mut Stop) {
     stop.views(task::spawn(task::Kind::Follow, runner.run()));
     let (metrics, clock) = (app.metrics.clone(), app.clock().clone());
+    let known = Arc::clone(&app.credentials);
     stop.helper(task::spawn(task::Kind::Sweep, async move {
         loop {
             clock.pause(UPKEEP).await;
             metrics.upkeep();
+            credentials::measure(&known);
         }
     }));
     if app.store().faults().armed() {

@@ -16,11 +16,15 @@ pub const REFUSED: &str = "piton_http_refused_total";
 /// Requests with no key, an unknown one, or one that may not, by code.
 pub const UNADMITTED: &str = "piton_http_unadmitted_total";
 
+/// Profiles that nobody can use before a person has logged in, by provider, as this node knows them.
+pub const NEED_LOGIN: &str = "piton_credentials_need_login";
+
 const METHOD: &str = "method";
 const ROUTE: &str = "route";
 const STATUS: &str = "status";
 const LIMIT: &str = "limit";
 const CODE: &str = "code";
+const PROVIDER: &str = "provider";
 
 /// Upper bounds of the buckets of every histogram of seconds: from a look-up in memory to a long model call.
 pub const SECONDS: [f64; 15] =
@@ -48,6 +52,7 @@ pub fn describe() {
     describe_gauge!(CONNECTIONS, Unit::Count, "connections open now");
     describe_counter!(REFUSED, Unit::Count, "requests and connections refused at a limit");
     describe_counter!(UNADMITTED, Unit::Count, "requests without a key that may");
+    describe_gauge!(NEED_LOGIN, Unit::Count, "profiles that need a login, by provider");
 }
 
 /// A request was answered. `route` is the router's pattern, never the path.
@@ -74,6 +79,11 @@ pub fn refused(limit: Limit) {
         Limit::Connections => "connections",
     };
     counter!(REFUSED, LIMIT => limit).increment(1);
+}
+
+/// So many profiles of a provider need a login.
+pub fn need_login(provider: String, profiles: u32) {
+    gauge!(NEED_LOGIN, PROVIDER => provider).set(f64::from(profiles));
 }
 
 /// A caller was not let in.

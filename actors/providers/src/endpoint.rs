@@ -69,6 +69,12 @@ impl Endpoint {
         }
     }
 
+    /// Whether it says which models it has, when it is asked for them.
+    #[must_use]
+    pub fn lists_models(&self) -> bool {
+        self.family.models_url(self).is_some()
+    }
+
     /// Whom the reasoning of a model here belongs to.
     #[must_use]
     pub fn seal(&self, model: &str) -> Seal {

@@ -5,6 +5,7 @@
 
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::iter;
 use std::sync::Arc;
 
 /// What stands where a key stood.
@@ -70,18 +71,24 @@ impl fmt::Display for Secret {
 }
 
 /// A provider's words without keys, at most `bytes_max` bytes, cut at a character.
-pub(crate) fn redact(text: &str, own: Option<&Secret>, bytes_max: usize) -> String {
-    // A little more than is kept, so that a key across the cut is still seen whole.
-    let text = cut(text, bytes_max.saturating_mul(2));
+pub(crate) fn redact<'a>(
+    text: &str,
+    own: impl IntoIterator<Item = &'a Secret>,
+    bytes_max: usize,
+) -> String {
     // A key of several parts is none of its parts: some providers repeat one of them in their words.
-    let parts = own.map(Secret::expose).into_iter().flat_map(|own| own.split(':'));
-    let whole = own.map(Secret::expose).into_iter().chain(parts);
+    let whole =
+        own.into_iter().map(Secret::expose).flat_map(|own| iter::once(own).chain(own.split(':')));
+    // Before any cut: of a key across it the first half would stand, and what is left of long words moves up.
     let text = whole
         .filter(|own| own.len() >= OWN_CHARS_MIN)
         .fold(text.to_owned(), |text, own| text.replace(own, REDACTED));
     let mut out = String::with_capacity(text.len());
     for word in text.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || "-_*.…".contains(c)))
     {
+        if out.len() >= bytes_max {
+            break;
+        }
         let is_key =
             word.len() >= KEY_CHARS_MIN && PREFIXES.iter().any(|prefix| word.starts_with(prefix));
         if is_key {
@@ -141,5 +148,19 @@ mod tests {
         assert_eq!(redact("abc", None, 0), "");
         let across = format!("{}sk-0123456789abcdef", "a ".repeat(5));
         assert!(!redact(&across, None, 14).contains("sk-0"));
+        // What is taken out makes room for what comes behind it, however far.
+        let own = Secret::new("k".repeat(40));
+        let many = format!("{} ", own.expose()).repeat(20);
+        assert_eq!(redact(&many, Some(&own), 60), format!("{}[reda", "[redacted] ".repeat(5)));
+        let foreign = format!("sk-{} ", "0123456789".repeat(4)).repeat(20);
+        assert!(!redact(&foreign, None, 60).contains("0123"));
+    }
+
+    #[test]
+    fn every_secret_that_was_sent_is_taken_out() {
+        let (one, other) =
+            (Secret::new("device-7".to_owned()), Secret::new("AB12-CD34".to_owned()));
+        let words = redact("device-7 may not enter AB12-CD34", [&one, &other], 200);
+        assert_eq!(words, "[redacted] may not enter [redacted]");
     }
 }

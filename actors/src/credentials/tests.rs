@@ -121,3 +121,19 @@ fn a_profile_is_there_for_whoever_may_use_it() {
     let may = |mark| is_usable(&own, mark, Secrets::Vault);
     assert!(may(Some(7)) && !may(Some(8)) && !may(None), "of another environment's key");
 }
+
+#[test]
+fn a_refresh_that_is_late_is_waited_for_and_kills_nobody() {
+    let why = |state: &State, missed| {
+        nobody(&usable(state, None, Secrets::Vault), (openai(), "m"), missed, NOW)
+    };
+    let (late, none) = (Missed { late: true, ..Missed::default() }, Missed::default());
+    let alive = state(&["a"]);
+    assert_eq!(why(&alive, late), NoProfile::NoSecret("openai".into()), "it is tried again");
+    assert_eq!(why(&alive, none), NoProfile::Tried("openai".into()));
+    // What the wait has brought to light counts.
+    let dead = then(alive.clone(), &Command::MarkDead(Removed { profile: "a".into() }));
+    assert_eq!(why(&dead, late), NoProfile::Dead("openai".into()));
+    let cooled = then(alive, &limited("a"));
+    assert!(matches!(why(&cooled, late), NoProfile::Cooling { left: Millis(10_000), .. }));
+}

@@ -24,13 +24,15 @@ use tokio::sync::Mutex;
 const KEEPS_MAX: u64 = 20;
 /// The pause between two such offers (500 ms).
 const KEEP_PAUSE: Millis = Millis(500);
+/// The longest that a vault takes for one offer (10 s): a bucket that is out is given up after that.
+const OFFER_MAX: Millis = Millis(10_000);
 /// How often another process is looked at that refreshes (100): ten seconds with the pauses.
 const ALONE_MAX: u32 = 100;
 /// The pause between two such looks (100 ms).
 const ALONE_PAUSE: Millis = Millis(100);
 /// The longest that a refresh can go on after its first byte: the issuer's answer and the offers to the vault.
 const LASTS: Millis =
-    Millis(transport::PLAIN.as_secs() * 1_000 + KEEPS_MAX * KEEP_PAUSE.0 + 10_000);
+    Millis(transport::PLAIN.as_secs() * 1_000 + KEEPS_MAX * (KEEP_PAUSE.0 + OFFER_MAX.0));
 
 /// What refreshes need.
 pub struct World {
@@ -153,18 +155,30 @@ async fn refresh(
     match answer {
         Ok(fresh) => keep(world, vault, &name, revision, &fresh).await,
         Err(NotRefreshed::NotSent(_)) => again(Fault::Busy),
-        // Somebody else may have been given the next one: then that is ours too.
-        Err(NotRefreshed::NeedsLogin(why)) => match look(vault, &name).await {
-            Ok((newer, tokens)) if newer > revision => {
-                Outcome::Done { revision: newer.0, expires: tokens.expires }
-            }
-            Ok(_) | Err(_) => Outcome::NeedsLogin(why),
-        },
+        Err(NotRefreshed::NeedsLogin(why)) => {
+            let found = look(vault, &name).await;
+            refused(found, revision, why).unwrap_or_else(|error| untold(&error))
+        }
         Err(NotRefreshed::Again { why, hint, words }) => {
             tracing::debug!(%provider, profile, why = why.name(), words, "refresh failed");
             Outcome::Again { why, hint }
         }
     }
+}
+
+/// What a refusal of the issuer means, by what the vault holds then. Somebody else may have been given the next token:
+/// then that is ours too. Who can not look does not know.
+fn refused(
+    found: Result<(Revision, Tokens), Unread>,
+    before: Revision,
+    why: LoginLost,
+) -> Result<Outcome, Unread> {
+    let (revision, tokens) = found?;
+    Ok(if revision > before {
+        Outcome::Done { revision: revision.0, expires: tokens.expires }
+    } else {
+        Outcome::NeedsLogin(why)
+    })
 }
 
 /// The only one of all processes with these credentials; whoever refreshes now is waited for, and what it was given is
@@ -222,4 +236,21 @@ async fn keep(
         world.clock.pause(KEEP_PAUSE).await;
     }
     again(Fault::Vault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_lost_only_when_the_vault_says_that_there_is_no_newer_token() {
+        let tokens = || Tokens::new("access".into(), "refresh".into(), None).unwrap();
+        let refused = |found| refused(found, Revision(4), LoginLost::Reused);
+        let lost = refused(Ok((Revision(4), tokens()))).unwrap();
+        assert_eq!(lost, Outcome::NeedsLogin(LoginLost::Reused));
+        let newer = refused(Ok((Revision(5), tokens()))).unwrap();
+        assert_eq!(newer, Outcome::Done { revision: 5, expires: None });
+        let name = Name::of_credential("openai-codex", "main").unwrap();
+        refused(Err(Unread::None(name))).unwrap_err();
+    }
 }

@@ -309,3 +309,18 @@ fn a_later_secret_than_the_recorded_one_is_judged_and_an_earlier_one_is_not() {
 
 mod login;
 use login::{outcomes, told};
+
+/// What a login's token is refused with that could not be had anew: nobody is to die of patience.
+#[test]
+fn a_401_without_its_number_cools_and_never_counts() {
+    let mut state = after(&[]);
+    for nth in 0..9 {
+        let (class, reason) = (Class::AuthExpired, Reason::Unnamed);
+        let forbidden = Forbidden::Kills;
+        let seen = Seen::Failed { class, status: None, hint: None, reason, forbidden };
+        let began = at(100 * nth);
+        state = step(&state, &saw(began, seen), began).unwrap();
+        assert_eq!(standing(&state, "m", 100 * nth), cooling(100 * nth + 60, class));
+        assert_eq!((state.profiles["a"].strikes, state.profiles["a"].health), (0, Health::Alive));
+    }
+}

@@ -7,8 +7,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes of the largest such file that is read (64 KiB): a key has less than 100, a mounted secret little more.
-pub(crate) const BYTES_MAX: u64 = 64 << 10;
+/// Bytes of the largest such file that is read (1 MiB): a key has less than 100, a mounted secret little more, and a file
+/// of many logins some thousand for each.
+pub(crate) const BYTES_MAX: u64 = 1 << 20;
 
 /// Who may read a file besides its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

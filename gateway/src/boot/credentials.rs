@@ -7,6 +7,7 @@ use super::{BootError, Stop};
 use crate::app::App;
 use crate::config::Config;
 use crate::error::ApiError;
+use crate::metric;
 use actors::clock::Clock;
 use actors::credentials::{self, Credentials, Errand, Held};
 use actors::follower::{Follower, FollowerError};
@@ -15,9 +16,10 @@ use actors::order::{Lane, NoDecision};
 use actors::perform::credential;
 use actors::task;
 use events::credential::{
-    Added, Command, Credential, ENVIRONMENT, Forbidden, Kind, ProviderId, Removed, Rotated,
+    Added, Command, Credential, Death, ENVIRONMENT, Forbidden, Health, Kind, Profile, ProviderId,
+    Removed, Rotated,
 };
-use events::quantity::Millis;
+use events::quantity::{Instant, Millis};
 use events::record::Actor;
 use providers::registry;
 use std::collections::BTreeMap;
@@ -156,6 +158,24 @@ async fn one(app: &App, errand: Errand) {
     }
 }
 
+/// Tells the metrics whom a person must log in again, of each provider that has profiles.
+pub(super) fn measure(credentials: &Credentials) {
+    for (provider, known) in credentials.follower().all() {
+        let lost = known.state.profiles.values().filter(|profile| needs_login(profile)).count();
+        metric::need_login(provider.to_string(), u32::try_from(lost).unwrap_or(u32::MAX));
+    }
+}
+
+/// Whether nobody can use a profile before a person has logged in: here, or where the file comes from that it follows.
+const fn needs_login(profile: &Profile) -> bool {
+    match (profile.health, profile.kind) {
+        (Health::Dead { reason: Death::NeedsLogin(_), .. }, _) => true,
+        (Health::Dead { reason: Death::ByHand, .. }, _) => false,
+        (Health::Dead { .. }, Kind::Login | Kind::Followed) => true,
+        (Health::Dead { .. }, Kind::ApiKey | Kind::Environment) | (Health::Alive, _) => false,
+    }
+}
+
 /// Makes profiles of what the vault and the environment hold and no stream knows yet: a file that somebody wrote, a
 /// value whose node died before it was recorded. Tried until it is done.
 async fn adopt(app: App) {
@@ -195,9 +215,6 @@ async fn adopted(app: &App) -> Result<(), ApiError> {
         let Some((provider, profile)) = name.credential() else { continue };
         let Ok(provider) = provider.parse::<ProviderId>() else { continue };
         let there = app.observe::<Credential>(provider).await?;
-        if there.state.profiles.contains_key(profile) {
-            continue;
-        }
         let kept = match vault.get(&name).await {
             Ok(Some(kept)) => kept,
             Ok(None) => continue,
@@ -213,11 +230,35 @@ async fn adopted(app: &App) -> Result<(), ApiError> {
         let (kind, expires) =
             held.as_ref().map_or((Kind::ApiKey, None), |held| (held.kind, held.expires));
         let revision = held.map_or(kept.revision.0, |held| held.revision(kept.revision));
-        let (profile, by) = (profile.to_owned(), Actor::Node);
-        let added = Added { profile, kind, by, revision, expires };
-        decide(app, provider, Command::Add(added)).await?;
+        let known = there.state.profiles.get(profile);
+        if let Some(command) = found(known, profile, (kind, revision, expires)) {
+            decide(app, provider, command).await?;
+        }
     }
     Ok(())
+}
+
+/// What is to be recorded of a value in the vault: that of a profile which no stream knows, and one that was put there
+/// later than what the stream knows of, by a process that died before it said so. What is followed is met when it is used.
+fn found(
+    known: Option<&Profile>,
+    name: &str,
+    (kind, revision, expires): (Kind, u64, Option<Instant>),
+) -> Option<Command> {
+    let profile = name.to_owned();
+    match known {
+        None => {
+            let by = Actor::Node;
+            Some(Command::Add(Added { profile, kind, by, revision, expires }))
+        }
+        Some(known) if known.kind != kind || known.revision >= revision => None,
+        Some(_) => match kind {
+            Kind::ApiKey | Kind::Login => {
+                Some(Command::Rotate(Rotated { profile, revision, expires }))
+            }
+            Kind::Environment | Kind::Followed => None,
+        },
+    }
 }
 
 /// A refusal is told and passed over: asked again, the rules would say the same.
@@ -227,4 +268,43 @@ async fn decide(app: &App, provider: ProviderId, command: Command) -> Result<(),
         tracing::warn!(%provider, %refusal, "credential_not_adopted");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use events::credential::LoginLost;
+
+    #[test]
+    fn whoever_needs_a_login_is_counted_and_a_dead_key_is_not() {
+        let (at, lost) = (Instant(9), Death::NeedsLogin(LoginLost::Reused));
+        let needs = |kind, reason| {
+            let health = Health::Dead { reason, at };
+            needs_login(&Profile { health, ..Profile::new(kind, Actor::Admin, 1) })
+        };
+        assert!(needs(Kind::Login, lost) && needs(Kind::Login, Death::Strikes));
+        assert!(needs(Kind::Followed, Death::Named) && !needs(Kind::Login, Death::ByHand));
+        assert!(!needs(Kind::ApiKey, Death::Named));
+        assert!(!needs_login(&Profile::new(Kind::Login, Actor::Admin, 1)), "it is alive");
+    }
+
+    #[test]
+    fn a_value_that_was_put_and_not_recorded_is_found_by_the_next_start() {
+        let of = |kind, revision| Profile::new(kind, Actor::Admin, revision);
+        let seen =
+            |known: Option<&Profile>, kind, revision| found(known, "main", (kind, revision, None));
+        let profile = || "main".to_owned();
+        for kind in [Kind::ApiKey, Kind::Login] {
+            let rotated = Rotated { profile: profile(), revision: 8, expires: None };
+            assert_eq!(seen(Some(&of(kind, 7)), kind, 8), Some(Command::Rotate(rotated)));
+            assert_eq!(seen(Some(&of(kind, 8)), kind, 8), None, "it is recorded");
+            assert_eq!(seen(Some(&of(kind, 9)), kind, 8), None);
+        }
+        let (kind, by) = (Kind::ApiKey, Actor::Node);
+        let added = Added { profile: profile(), kind, by, revision: 8, expires: None };
+        assert_eq!(seen(None, kind, 8), Some(Command::Add(added)));
+        assert_eq!(seen(Some(&of(Kind::Login, 7)), kind, 8), None, "of another kind: by hand");
+        // Marks have no order.
+        assert_eq!(seen(Some(&of(Kind::Followed, 7)), Kind::Followed, 8), None);
+    }
 }

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::failure::CliError;
 use super::print::{self, Column, field, rows};
 use crate::error::Exit;
+use providers::registry;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -155,8 +156,19 @@ async fn looked(
     ask.body = Some(json!({"profile": profile}));
     let answer = client.ask(Method::POST, ask).await?;
     print::list(ctx.out, ctx.global.output(), &answer, &LOOKED)?;
-    let is_well = rows(&answer).iter().all(|row| row.get("ok") == Some(&Value::Bool(true)));
-    Ok(if is_well { Exit::Ok } else { Exit::ProvidersExhausted })
+    Ok(if nothing_fails(&answer) { Exit::Ok } else { Exit::ProvidersExhausted })
+}
+
+/// Whether no look failed. One that could not be had for nothing, of which the row says so, is no failure.
+fn nothing_fails(answer: &Value) -> bool {
+    rows(answer).iter().all(|row| row.get("ok") != Some(&Value::Bool(false)))
+}
+
+/// Whether it was this provider that served, whose name a person may have given by an alias. An answer of whoever stands
+/// behind it says nothing good of the one that was meant.
+fn is_its_own(served_by: &str, provider: &str) -> bool {
+    let id = registry::provider(provider).map_or(provider, |known| known.id);
+    served_by.strip_prefix(id).is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// One real call. It is a run like any other, so its intent is in the journal before it leaves, and its cost after.
@@ -183,8 +195,7 @@ async fn called(
         run = client.ask(Method::GET, Ask::at(&["v1", "runs", &id])).await?;
     }
     let served = field(&run, "served_by");
-    // An answer of whoever stands behind it says nothing good of the one that was meant.
-    let is_well = served.strip_prefix(provider).is_some_and(|rest| rest.starts_with(':'));
+    let is_well = is_its_own(&served, provider);
     let latency = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let of = |name: &str| run.get(name).cloned().unwrap_or_default();
     let answer = json!({
@@ -199,6 +210,21 @@ async fn called(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_by_an_alias_is_served_by_the_provider_that_it_means() {
+        assert!(is_its_own("gemini:gemini-3-flash", "google"));
+        assert!(is_its_own("gemini:gemini-3-flash", "gemini"));
+        assert!(!is_its_own("openai:gpt-6", "google"), "of whoever stands behind it");
+        assert!(!is_its_own("gemini2:x", "gemini"));
+    }
+
+    #[test]
+    fn a_look_that_could_not_be_had_is_no_failure() {
+        let of = |all: &[Value]| json!({"data": all.iter().map(|ok| json!({"ok": ok})).collect::<Value>()});
+        assert!(nothing_fails(&of(&[json!(null), json!(true)])));
+        assert!(!nothing_fails(&of(&[json!(null), json!(false)])));
+    }
 
     #[test]
     fn a_profile_is_a_row_and_so_is_each_model_of_it_that_cools() {

@@ -215,7 +215,14 @@ async fn add(
         // What an earlier try put there and nobody recorded: its caller tries again.
         Err(conflict @ VaultError::Conflict { .. }) => match vault.get(&name).await? {
             Some(kept) if kept.value == secret.value => kept.revision,
-            Some(_) | None => return Err(conflict.into()),
+            // Not written over: it may be somebody's who adds it in this moment.
+            Some(_) => {
+                let why = format!(
+                    "the vault holds another secret for {provider} {profile}, of which no profile was made: remove it first (`piton auth rm {provider} {profile}`), and add yours again"
+                );
+                return Err(ApiError::new(Code::CredentialConflict, why));
+            }
+            None => return Err(conflict.into()),
         },
         Err(error) => return Err(error.into()),
     };
@@ -278,7 +285,9 @@ pub async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let provider = known(&provider)?;
     vault(&app)?.remove(&name(provider, &profile)?).await?;
-    decide(&app, caller.actor, provider, Command::Remove(Removed { profile })).await?;
+    let removed = Removed { profile: profile.clone() };
+    decide(&app, caller.actor, provider, Command::Remove(removed)).await?;
+    app.credentials.forget(provider, &profile);
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -2,6 +2,7 @@
 //! look at one of them that costs nothing.
 
 use crate::app::App;
+use crate::config::variable;
 use crate::error::{ApiError, Code};
 use crate::extract::{Json as Body, Query};
 use crate::wire;
@@ -9,6 +10,7 @@ use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use events::credential::ProviderId;
+use futures_util::future::join_all;
 use projections::credentials::Row;
 use projections::usage::{By, Key, Line};
 use providers::{Endpoint, pricing, registry};
@@ -164,17 +166,16 @@ async fn test(
 ) -> Result<Json<Value>, ApiError> {
     let id = resolved(&app, &id)?;
     let Some(endpoint) = app.answering.endpoint(&id) else {
-        let why =
-            format!("provider {id} has no address here: set PITON_{}_BASE_URL", id.to_uppercase());
+        let variable = variable(&format!("providers.{id}.base_url"));
+        let why = format!("provider {id} has no address here: set {variable}");
         return Err(ApiError::new(Code::RouteUnconfigured, why));
     };
     let known = id.parse::<ProviderId>().ok();
     let names: Vec<String> =
         known.map(|id| app.credentials.profiles(id).into_keys().collect()).unwrap_or_default();
-    let mut rows = vec![];
-    match (profile, known) {
+    let rows = match (profile, known) {
         (Some(name), Some(known)) if names.contains(&name) => {
-            rows.push(look_with(&app, endpoint, known, &name).await);
+            vec![look_with(&app, endpoint, known, &name).await]
         }
         (Some(name), _) => {
             let why = format!(
@@ -183,13 +184,20 @@ async fn test(
             return Err(ApiError::new(Code::NotFound, why));
         }
         (None, Some(known)) if !names.is_empty() => {
-            for name in &names {
-                rows.push(look_with(&app, endpoint, known, name).await);
-            }
+            join_all(names.iter().map(|name| look_with(&app, endpoint, known, name))).await
         }
-        (None, _) => rows.push(look(&app, endpoint, None).await),
-    }
+        (None, _) => vec![look(&app, endpoint, None).await],
+    };
     Ok(Json(json!({"object": "list", "provider": id, "count": rows.len(), "data": rows})))
+}
+
+/// Of whom nobody can tell without a model call: the address is not asked, and the key not either.
+fn unlisted(endpoint: &Endpoint, profile: Option<&str>) -> Value {
+    let provider = &endpoint.provider;
+    let why = format!(
+        "it lists no models, so nothing was asked: `piton providers test {provider} --call MODEL` makes one real call"
+    );
+    looked(endpoint, profile, &json!({"message": why}))
 }
 
 async fn look_with(app: &App, endpoint: &Endpoint, provider: ProviderId, name: &str) -> Value {
@@ -203,6 +211,9 @@ async fn look_with(app: &App, endpoint: &Endpoint, provider: ProviderId, name: &
 }
 
 async fn look(app: &App, endpoint: &Endpoint, profile: Option<&str>) -> Value {
+    if !endpoint.lists_models() {
+        return unlisted(endpoint, profile);
+    }
     let began = app.clock().now();
     let found = app.answering.client().models(endpoint).await;
     let latency = app.clock().now().since(began).0;

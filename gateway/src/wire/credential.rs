@@ -34,6 +34,9 @@ pub fn mend(provider: ProviderId, name: &str, profile: &Profile, now: Instant) -
         (Health::Dead { .. }, Kind::Login) => Some(format!(
             "piton auth login {provider} {name}, or piton auth revive {provider} {name}"
         )),
+        (Health::Dead { .. }, Kind::Followed) => Some(format!(
+            "log in with the program that it follows, such as `codex login`, and then piton auth revive {provider} {name}"
+        )),
         (Health::Alive, Kind::Followed) if ended => {
             Some("use the program that refreshes the file once, such as `codex`".to_owned())
         }
@@ -189,5 +192,33 @@ fn refresh(refresh: Refresh) -> Value {
         Refresh::Failed { again, why } => {
             json!({"state": "failed", "reason": why.name(), "again": rfc3339(again)})
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use events::credential::LoginLost;
+    use events::record::Actor;
+
+    #[test]
+    fn whoever_is_dead_by_himself_has_a_mend() {
+        let (provider, now) = ("openai-codex".parse().unwrap(), Instant(9));
+        let mends = |kind, reason| {
+            let health = Health::Dead { reason, at: now };
+            let dead = Profile { health, ..Profile::new(kind, Actor::Admin, 1) };
+            mend(provider, "p", &dead, now)
+        };
+        let has = |kind, reason, what: &str| {
+            let mend = mends(kind, reason).unwrap();
+            assert!(mend.contains(what), "{mend}");
+        };
+        has(Kind::Login, Death::NeedsLogin(LoginLost::Reused), "piton auth login openai-codex p");
+        for reason in [Death::Strikes, Death::Named] {
+            has(Kind::Login, reason, "piton auth login openai-codex p");
+            has(Kind::Followed, reason, "piton auth revive openai-codex p");
+            has(Kind::Followed, reason, "`codex login`");
+        }
+        assert_eq!(mends(Kind::Login, Death::ByHand), None, "somebody wanted it so");
     }
 }

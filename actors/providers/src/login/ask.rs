@@ -65,6 +65,18 @@ pub enum Rejected {
     Odd,
 }
 
+impl Rejected {
+    /// Whether the same may be asked again in a moment.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Refused { status, .. } => matches!(*status, 429 | 500..=599),
+            Self::NoDevices | Self::Odd => false,
+        }
+    }
+}
+
 /// A device that waits for a person to enter its code.
 #[derive(Debug, Clone)]
 pub struct Device {
@@ -144,7 +156,7 @@ impl Client {
         if said.status == 404 {
             return Err(Rejected::NoDevices);
         }
-        let answer = answered(&said)?;
+        let answer = answered(&said, &[])?;
         let text =
             |names: &[&str]| names.iter().find_map(|name| answer.get(name)).and_then(Value::as_str);
         let id = text(&["device_auth_id"]).ok_or(Rejected::Odd)?;
@@ -169,7 +181,8 @@ impl Client {
         if matches!(said.status, 403 | 404) {
             return Ok(Polled::Pending);
         }
-        let answer = answered(&said)?;
+        let code = Secret::new(device.user_code.clone());
+        let answer = answered(&said, &[&device.id, &code])?;
         let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
         let found = text("authorization_code").zip(text("code_verifier"));
         let (code, verifier) = found.ok_or(Rejected::Odd)?;
@@ -196,7 +209,8 @@ impl Client {
             .append_pair("code_verifier", pkce.verifier().expose())
             .finish();
         let said = self.told(issuer.path("oauth/token"), FORM, body).await?;
-        Tokens::given(&answered(&said)?, now).ok_or(Rejected::Odd)
+        let answer = answered(&said, &[code, pkce.verifier()])?;
+        Tokens::given(&answer, now).ok_or(Rejected::Odd)
     }
 
     async fn told(&self, url: Url, kind: &'static str, body: String) -> Result<Said, Rejected> {
@@ -208,14 +222,15 @@ impl Client {
     }
 }
 
-/// The JSON of a success.
-fn answered(said: &Said) -> Result<Value, Rejected> {
+/// The JSON of a success; the words of a refusal are without what was `sent` in secret.
+fn answered(said: &Said, sent: &[&Secret]) -> Result<Value, Rejected> {
     if (200..300).contains(&said.status) {
         return serde_json::from_slice(&said.body).map_err(|_| Rejected::Odd);
     }
     let words = Envelope::read(&said.body);
     let words = if words.message.is_empty() { words.code } else { words.message };
-    Err(Rejected::Refused { status: said.status, words: redact(&words, None, WORDS_BYTES_MAX) })
+    let words = redact(&words, sent.iter().copied(), WORDS_BYTES_MAX);
+    Err(Rejected::Refused { status: said.status, words })
 }
 
 /// What a person reads and types.

@@ -215,6 +215,17 @@ async fn a_device_asks_waits_and_exchanges() {
     let (at, _) = issuer(400, r#"{"error":{"message":"bad code eyJhbGciOiJub25lIn0"}}"#).await;
     let said = client.redeem(&at, (&code, &pkce), &redirect, NOW).await.unwrap_err().to_string();
     assert!(said.contains("HTTP 400: bad code [redacted]"), "{said}");
+    // Whatever was sent in secret may be repeated in the words of a refusal.
+    let (at, _) = issuer(400, r#"{"error":{"message":"c-planted of v-planted is old"}}"#).await;
+    let said = client.redeem(&at, (&code, &pkce), &redirect, NOW).await.unwrap_err();
+    assert!(said.to_string().contains("[redacted] of [redacted] is old"), "{said}");
+    for (status, passes) in [(429, true), (500, true), (503, true), (400, false), (401, false)] {
+        let (at, _) = issuer(status, r#"{"error":{"message":"no d-planted with AB-12"}}"#).await;
+        let said = client.poll(&at, &device).await.unwrap_err();
+        assert!(said.to_string().contains("no [redacted] with [redacted]"), "{said}");
+        assert_eq!(said.is_passing(), passes, "{status}");
+    }
+    assert!(Rejected::Unreachable(String::new()).is_passing() && !Rejected::Odd.is_passing());
 }
 
 #[test]

@@ -133,15 +133,51 @@ pub(super) fn tell(
     answer: Result<&providers::Answer, &providers::Failure>,
 ) {
     let (Some(credentials), Some(used)) = (&world.credentials, &whom.used) else { return };
-    let failed = answer.err().map(|failure| Failed {
-        class: failure.class,
-        status: failure.status,
-        hint: failure.hint,
-        // Words about a token that could not be had anew say nothing of the login.
-        message: match used.renewable {
-            Renewable::Refreshed | Renewable::Followed if !ask.renewed => "",
-            Renewable::No | Renewable::Refreshed | Renewable::Followed => &failure.message,
-        },
-    });
+    let failed = answer.err().map(|failure| counted(used.renewable, ask.renewed, failure));
     credentials.saw(used, &ask.candidate.model, began, failed);
+}
+
+/// What a failure says of the profile. A token that was refused and could not be had anew says nothing of the login: the
+/// profile cools, its refresh goes on, and no word and no number of 401s kills it. A new one that is refused too counts.
+fn counted(renewable: Renewable, is_renewed: bool, failure: &providers::Failure) -> Failed<'_> {
+    let speaks = match renewable {
+        Renewable::No => true,
+        Renewable::Refreshed | Renewable::Followed => is_renewed,
+    };
+    Failed {
+        class: failure.class,
+        status: failure.status.filter(|status| speaks || *status != 401),
+        hint: failure.hint,
+        message: if speaks { &failure.message } else { "" },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(renewable: Renewable, is_renewed: bool, status: u16, then: (Option<u16>, &str)) {
+        let failure = providers::Failure {
+            class: Class::AuthInvalid,
+            status: Some(status),
+            message: "token_revoked".to_owned(),
+            request_id: None,
+            hint: None,
+            charge: providers::Charge::NotCharged,
+            partial: Usage::default(),
+        };
+        let counted = counted(renewable, is_renewed, &failure);
+        assert_eq!((counted.status, counted.message), then);
+    }
+
+    #[test]
+    fn a_401_of_a_token_that_could_not_be_had_anew_says_nothing_of_the_login() {
+        for renewable in [Renewable::Refreshed, Renewable::Followed] {
+            check(renewable, false, 401, (None, ""));
+            check(renewable, false, 403, (Some(403), ""));
+            check(renewable, true, 401, (Some(401), "token_revoked"));
+        }
+        check(Renewable::No, false, 401, (Some(401), "token_revoked"));
+    }
 }

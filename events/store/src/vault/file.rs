@@ -13,6 +13,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Bytes up to which credentials are added (768 KiB): what is left is for those that are there. A refreshed token may be
+/// longer than the one before, and there is no second one to put in its place.
+const ADDED_BYTES_MAX: u64 = private::BYTES_MAX / 4 * 3;
 /// The form of the file.
 const VERSION: u32 = 1;
 
@@ -79,9 +82,10 @@ impl CredentialFile {
         VaultError::Format { path: self.0.to_path_buf(), why }
     }
 
-    /// Changes the file under its lock.
+    /// Changes the file under its lock; refused when it would be longer.
     fn change<T>(
         &self,
+        bytes_max: u64,
         change: impl FnOnce(&mut Whole) -> Result<Option<T>, VaultError>,
     ) -> Result<Option<T>, VaultError> {
         let failed =
@@ -97,7 +101,7 @@ impl CredentialFile {
         let Some(done) = change(&mut whole)? else { return Ok(None) };
         let text = serde_json::to_string_pretty(&whole)
             .map_err(|_| self.format("can not be written as JSON".to_owned()))?;
-        if u64::try_from(text.len()).unwrap_or(u64::MAX) > private::BYTES_MAX {
+        if u64::try_from(text.len()).unwrap_or(u64::MAX) > bytes_max {
             return Err(self.format("is full: remove credentials first".to_owned()));
         }
         let text = Plain::new(text.into_bytes());
@@ -141,7 +145,9 @@ impl CredentialFile {
         let json = json.and_then(|text| RawValue::from_string(text.to_owned()).ok());
         let json =
             json.ok_or_else(|| VaultError::NotHere { name: name.clone(), why: "it is no JSON" })?;
-        let written = self.change(|whole| {
+        let bytes_max =
+            if expected == Revision::NONE { ADDED_BYTES_MAX } else { private::BYTES_MAX };
+        let written = self.change(bytes_max, |whole| {
             let profiles = whole.credentials.entry(provider.to_owned()).or_default();
             let found = profiles.get(profile).map_or(0, |one| one.revision);
             if found != expected.0 {
@@ -158,7 +164,7 @@ impl CredentialFile {
 
     pub(super) fn remove(&self, name: &Name) -> Result<(), VaultError> {
         let (provider, profile) = place(name)?;
-        self.change(|whole| {
+        self.change(private::BYTES_MAX, |whole| {
             let Some(profiles) = whole.credentials.get_mut(provider) else { return Ok(None) };
             let Some(gone) = profiles.remove(profile) else { return Ok(None) };
             if profiles.is_empty() {
@@ -240,6 +246,25 @@ mod tests {
             let said = file.get(&name("main")).unwrap_err().to_string();
             assert!(said.contains("chmod 600") && !said.contains("one"), "{said}");
             assert!(file.put(&name("b"), &value("x"), Revision::NONE).is_err());
+        }
+    }
+
+    #[test]
+    fn a_full_file_takes_no_new_credential_and_a_longer_token_for_one_that_is_there() {
+        let home = tempfile::tempdir().unwrap();
+        let file = CredentialFile::at(&home.path().join("credentials.json"));
+        let of = |bytes: usize| value(&"x".repeat(bytes));
+        let mut kept = vec![];
+        let full = loop {
+            let name = name(&format!("p{}", kept.len()));
+            match file.put(&name, &of(15_000), Revision::NONE) {
+                Ok(revision) => kept.push((name, revision)),
+                Err(full) => break full.to_string(),
+            }
+        };
+        assert!(full.contains("is full") && kept.len() > 48, "{} fit: {full}", kept.len());
+        for (name, revision) in kept {
+            file.put(&name, &of(16_000), revision).unwrap();
         }
     }
 

@@ -127,8 +127,12 @@ async fn put(
     given: (&'static str, Value),
 ) -> Result<Value, CliError> {
     match act(client, "add", place, Some(given.clone())).await {
-        Err(CliError::Api { code: Some(Code::CredentialConflict), .. }) => {
-            act(client, "rotate", place, Some(given)).await
+        Err(conflict @ CliError::Api { code: Some(Code::CredentialConflict), .. }) => {
+            match act(client, "rotate", place, Some(given)).await {
+                // No profile: the conflict says what is in the way, and the mend.
+                Err(CliError::Api { code: Some(Code::NotFound), .. }) => Err(conflict),
+                done => done,
+            }
         }
         done => done,
     }
@@ -169,9 +173,10 @@ impl Ways {
                     let tokens = asks.redeem(issuer, (&code, &pkce), &redirect, now).await;
                     return tokens.map_err(|error| rejected(&error));
                 }
-                // A line that breaks for a moment is no end.
-                Ok(Polled::Pending) | Err(Rejected::Unreachable(_)) if Instant::now() < *ends => {}
-                Ok(Polled::Pending) | Err(Rejected::Unreachable(_)) => return Err(Self::late()),
+                Ok(Polled::Pending) if Instant::now() < *ends => {}
+                Ok(Polled::Pending) => return Err(Self::late()),
+                // A line that breaks, or an issuer that is asked too much, is no end for a moment.
+                Err(error) if error.is_passing() && Instant::now() < *ends => {}
                 Err(error) => return Err(rejected(&error)),
             }
         }
