@@ -133,16 +133,26 @@ pub(super) fn tell(
     answer: Result<&providers::Answer, &providers::Failure>,
 ) {
     let (Some(credentials), Some(used)) = (&world.credentials, &whom.used) else { return };
-    let failed = answer.err().map(|failure| counted(used.renewable, ask.renewed, failure));
+    let token = if ask.renewed { Token::Renewed } else { Token::First };
+    let failed = answer.err().map(|failure| counted(used.renewable, token, failure));
     credentials.saw(used, &ask.candidate.model, began, failed);
+}
+
+/// Which token of a step was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    /// The one that it began with.
+    First,
+    /// The one that was had anew in its place.
+    Renewed,
 }
 
 /// What a failure says of the profile. A token that was refused and could not be had anew says nothing of the login: the
 /// profile cools, its refresh goes on, and no word and no number of 401s kills it. A new one that is refused too counts.
-fn counted(renewable: Renewable, is_renewed: bool, failure: &providers::Failure) -> Failed<'_> {
+fn counted(renewable: Renewable, token: Token, failure: &providers::Failure) -> Failed<'_> {
     let speaks = match renewable {
         Renewable::No => true,
-        Renewable::Refreshed | Renewable::Followed => is_renewed,
+        Renewable::Refreshed | Renewable::Followed => token == Token::Renewed,
     };
     Failed {
         class: failure.class,
@@ -157,7 +167,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(renewable: Renewable, is_renewed: bool, status: u16, then: (Option<u16>, &str)) {
+    fn check(renewable: Renewable, token: Token, status: u16, then: (Option<u16>, &str)) {
         let failure = providers::Failure {
             class: Class::AuthInvalid,
             status: Some(status),
@@ -167,17 +177,17 @@ mod tests {
             charge: providers::Charge::NotCharged,
             partial: Usage::default(),
         };
-        let counted = counted(renewable, is_renewed, &failure);
+        let counted = counted(renewable, token, &failure);
         assert_eq!((counted.status, counted.message), then);
     }
 
     #[test]
     fn a_401_of_a_token_that_could_not_be_had_anew_says_nothing_of_the_login() {
         for renewable in [Renewable::Refreshed, Renewable::Followed] {
-            check(renewable, false, 401, (None, ""));
-            check(renewable, false, 403, (Some(403), ""));
-            check(renewable, true, 401, (Some(401), "token_revoked"));
+            check(renewable, Token::First, 401, (None, ""));
+            check(renewable, Token::First, 403, (Some(403), ""));
+            check(renewable, Token::Renewed, 401, (Some(401), "token_revoked"));
         }
-        check(Renewable::No, false, 401, (Some(401), "token_revoked"));
+        check(Renewable::No, Token::First, 401, (Some(401), "token_revoked"));
     }
 }
