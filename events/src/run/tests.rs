@@ -4,6 +4,7 @@ use super::ledger::{Ask, ToolOutcome, Verdict};
 use super::life::{Finished, Outcome, Reason};
 use super::spec::{Candidate, Delivery, Limits, ReplayClass};
 use super::terms::Terms;
+use super::unsent::Flight;
 use super::*;
 use crate::codec::golden;
 use crate::id::Place;
