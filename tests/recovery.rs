@@ -12,6 +12,7 @@ use tests::upstream::{Upstream, response};
 
 mod cooled;
 mod first_token;
+mod folded;
 mod policy;
 mod preserved;
 

@@ -4,7 +4,7 @@
 //! `evolve` accepts. Nothing here reads a clock, draws a random number or waits.
 //!
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
-//! model ([`message`], [`prompt`], [`usage`], [`role`]), the recovery rule ([`model_call`]), leave to send ([`leave`]), the bounds of
+//! model ([`message`], [`prompt`], [`context`], [`usage`], [`role`]), the recovery rule ([`model_call`]), leave to send ([`leave`]), the bounds of
 //! mediated tools ([`tool_policy`]) and the aggregates
 //! (session, run, key, credential, settings, budget, and of a [`project`] its grants and gates), and [`subject`], which spells where NATS carries them.
 
@@ -15,6 +15,7 @@ pub mod aggregate;
 pub mod budget;
 pub mod catalogue;
 pub mod codec;
+pub mod context;
 pub mod credential;
 pub mod gate;
 pub mod grant;

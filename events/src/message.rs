@@ -231,6 +231,31 @@ impl Body {
         &self.0
     }
 
+    /// Who speaks, for whoever lays a conversation out and reads none of it. What brings the result of a tool is the
+    /// tool's, whoever says it, for it must stay behind its call; what does not read at all is taken for the asker's.
+    #[must_use]
+    pub fn speaker(&self) -> Role {
+        // Our own bytes begin with the role, so that the long ones are not parsed for it.
+        const ROLES: [(&[u8], Role); 4] = [
+            (br#"{"role":"user","#, Role::User),
+            (br#"{"role":"assistant","#, Role::Assistant),
+            (br#"{"role":"tool","#, Role::Tool),
+            (br#"{"role":"system","#, Role::System),
+        ];
+        let bytes = self.0.as_bytes();
+        let begins = ROLES.iter().find(|(begins, _)| bytes.starts_with(begins));
+        match begins.map(|(_, role)| *role) {
+            Some(role @ (Role::Assistant | Role::Tool | Role::System)) => return role,
+            Some(Role::User) if !self.0.as_str().contains(r#""tool_result""#) => {
+                return Role::User;
+            }
+            Some(Role::User) | None => {}
+        }
+        let Ok(message) = self.message() else { return Role::User };
+        let answers = message.role == Role::User && message.results().next().is_some();
+        if answers { Role::Tool } else { message.role }
+    }
+
     /// The message.
     ///
     /// # Errors
@@ -319,6 +344,20 @@ mod tests {
             message.body().json().as_str(),
             r#"{"role":"user","parts":[{"depth":3,"type":"hologram"}]}"#
         );
+    }
+
+    #[test]
+    fn who_speaks_is_told_without_reading_and_a_result_is_the_tools_whoever_brings_it() {
+        for role in [Role::System, Role::User, Role::Assistant] {
+            assert_eq!(Message::text(role, r#"a "tool_result""#).body().speaker(), role);
+        }
+        let result = Message::tool_result("c", "r".into());
+        assert_eq!(result.body().speaker(), Role::Tool);
+        let brought = Message { role: Role::User, ..result };
+        assert_eq!(brought.body().speaker(), Role::Tool);
+        let spaced = Body::new(Json::from_bytes(br#"{ "parts":[], "role":"system"}"#));
+        assert_eq!(spaced.speaker(), Role::System);
+        assert_eq!(Body::new(Json::from_bytes(b"no")).speaker(), Role::User);
     }
 
     #[test]

@@ -96,12 +96,12 @@ impl Attempts {
         self.soonest = Some(self.soonest.filter(|other| other.at <= at).unwrap_or(this));
     }
 
-    /// What a step begins with, after another one: a cap that its candidate was seen to have holds on.
+    /// What a step begins with, after another one: the caps that its candidate was seen to have hold on.
     #[must_use]
     pub fn after(former: &Self, candidate: u32) -> Self {
         let same = usize::try_from(candidate).is_ok_and(|candidate| candidate == former.candidate);
-        let tools_max = former.without.tools_max.filter(|_| same);
-        Self { without: Without { tools_max, ..Without::default() }, ..Self::default() }
+        let without = if same { former.without.learnt() } else { Without::default() };
+        Self { without, ..Self::default() }
     }
 }
 
@@ -127,6 +127,8 @@ pub struct Failed {
     pub renewed: bool,
     /// The most tools that the provider takes, where it named a number that is smaller than what was offered.
     pub tools_max: Option<u32>,
+    /// The bytes to which the conversation would be folded, where a fold would make it much shorter.
+    pub bytes_max: Option<u64>,
 }
 
 /// A candidate of the route, as far as it matters to whether it is worth asking.
@@ -210,7 +212,7 @@ pub fn next(
     let row = failed.class.row(limits.on_policy);
     let told = failed.hint.map(|hint| now.after(hint));
     after.ready_at = after.ready_at.filter(|at| *at > now).into_iter().chain(told).min();
-    let without = row.mend.and_then(|mend| after.without.and(mend, failed.tools_max));
+    let without = row.mend.and_then(|mend| after.without.and(mend, &failed));
     if let Some(without) = without {
         after.without = without;
         return (at_once, after);

@@ -109,7 +109,13 @@ impl Request {
     #[must_use]
     pub fn hash(&self, provider: &str) -> Hash {
         let messages: Vec<Hash> = self.messages.iter().map(Body::hash).collect();
-        request_hash(provider, &self.model, self.tools.hash(), &messages, &self.params)
+        self.hash_of(provider, &messages)
+    }
+
+    /// Its name when its messages have these: what stands for older ones is named by them, not by its own bytes.
+    #[must_use]
+    pub fn hash_of(&self, provider: &str, messages: &[Hash]) -> Hash {
+        request_hash(provider, &self.model, self.tools.hash(), messages, &self.params)
     }
 }
 

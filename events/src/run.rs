@@ -25,6 +25,7 @@ pub mod step;
 pub mod terms;
 pub mod tried;
 pub mod unsent;
+mod view;
 pub mod withhold;
 
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
@@ -284,7 +285,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 8;
+    const FOLD: u32 = 9;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)

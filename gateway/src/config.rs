@@ -28,7 +28,7 @@ pub use show::Shown;
 use actors::routing::Table;
 use axum::http::HeaderName;
 use events::model_call::{self, OnPolicy};
-use events::quantity::{MicroUsd, Millis};
+use events::quantity::{MicroUsd, Millis, Tokens};
 use file::Choice;
 use merge::{Given, Reader};
 use providers::Family;
@@ -146,6 +146,8 @@ pub struct Config {
     pub limits: Limits,
     /// The cost of one run beyond which it is said so; `None` for never.
     pub run_spend_alert: Option<MicroUsd>,
+    /// What a session said before and is sent again whole; older turns are folded.
+    pub history: Tokens,
     /// Bounds of asking a provider again.
     pub retry: Retry,
     /// By id: every one that this build knows.
@@ -371,15 +373,15 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let credentials_path = reader.take("credentials_path", rule::folder(home));
     let dead_on_403 = reader.take_or("dead_on_403", "false", rule::switch);
     let run_spend_alert = reader.take_or("run_spend_alert_usd", "5", rule::dollars);
-    let nats = nats::read(reader);
+    let history = reader.take_or("history_tokens", "12000", rule::tokens(500, 100_000_000));
     let providers = providers(reader, known);
     let (routes, model_routes_path) = routes::read(reader, known, home);
-    let data_dir = data_dir?;
     Some(Config {
+        nats: nats::read(reader),
         bind: bind?,
-        credentials_path: credentials_path.unwrap_or_else(|| data_dir.join(CREDENTIALS)),
+        credentials_path: credentials_path.unwrap_or(data_dir.as_ref()?.join(CREDENTIALS)),
         dead_on_403: dead_on_403?,
-        data_dir,
+        data_dir: data_dir?,
         default_model,
         routes,
         model_routes_path,
@@ -398,8 +400,8 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
             on_policy: on_policy?,
         },
         run_spend_alert: run_spend_alert?,
+        history: history?,
         providers,
-        nats,
         log: Log { format: format?, level: level? },
         behind_proxy: behind_proxy?,
     })

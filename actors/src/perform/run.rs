@@ -21,12 +21,14 @@ use crate::judge::Judge;
 use crate::live::Live;
 use crate::order::NoDecision;
 use crate::table::Table;
+use events::context;
 use events::id::RunId;
 use events::leave::NotSent;
 use events::message::Body;
 use events::model_call::Class;
 use events::prompt::Request;
 use events::quantity::{Instant, Millis};
+use events::run::life::MessageRef;
 use events::run::spec::{Delivery, Plane, ReplayClass, Spec};
 use events::run::step::{self, Charge, Failure, Settled, Stop};
 use events::run::{self, AskModel, Command, Effect, EffectId, Run};
@@ -216,14 +218,12 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
         // Ours to answer for, not the caller's.
         Err(why) => return refused(Class::ServerError, why),
     };
-    let request = request(&ask, messages);
-    let provider = ask.candidate.provider.as_str();
-    if request.hash(provider) != ask.asked.request {
+    let Some(request) = intended(&ask, messages) else {
         return refused(
             Class::InvalidRequest,
             "the request is not the one that was intended".to_owned(),
         );
-    }
+    };
     let request = ask.without.of(request);
     let Some(place) = world.calls.enter(run).await else {
         return refused(Class::ServerError, "the node is stopping".to_owned());
@@ -295,6 +295,16 @@ async fn ended(
             Settled::Failed(Failure { class, profile, others, renewed, took, ..failed })
         }
     }
+}
+
+/// The request that was intended, folded as it was; none when these messages do not give it.
+fn intended(ask: &AskModel, messages: Vec<Body>) -> Option<Request> {
+    let refs: Vec<MessageRef> = messages.iter().map(MessageRef::from).collect();
+    let fold = ask.asked.fold.as_ref();
+    let names = context::names(&refs, fold);
+    let request = request(ask, context::render(messages, fold));
+    let hash = request.hash_of(&ask.candidate.provider, &names);
+    (hash == ask.asked.request).then_some(request)
 }
 
 /// What a call asks: tools and system text first, and nothing of the time or of an id.

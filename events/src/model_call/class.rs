@@ -129,7 +129,7 @@ impl Class {
             | Self::StreamError => Row { same: Same::Retries, ..NEXT },
             Self::ToolsTooMany => Row { mend: Some(Mend::FewerTools), ..NEXT },
             Self::ContextOverflow | Self::PayloadTooLarge => {
-                Row { then: Then::LargerWindow, ..NEXT }
+                Row { mend: Some(Mend::FoldedContext), then: Then::LargerWindow, ..NEXT }
             }
             Self::ReplayRejected => Row { mend: Some(Mend::WithoutReasoning), ..NEXT },
             Self::InvalidRequest => Row { then: Then::OtherFamily, ..NEXT },
@@ -171,6 +171,8 @@ pub enum Mend {
     WithoutReasoning,
     /// The tools beyond the number that the provider named.
     FewerTools,
+    /// Older parts of the conversation, for a synopsis of them.
+    FoldedContext,
 }
 
 /// How often the same profile is asked again.

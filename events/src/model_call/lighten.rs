@@ -1,9 +1,9 @@
 //! What is left out of a request that a provider refused, so that it is asked once more for less.
 //!
 //! The neutral request that an intent names stays whole: this is taken out of a copy on its way to the wire, and stands
-//! in the record of the attempt that made it necessary.
+//! in the record of the attempt that made it necessary. A context that is folded is another request: its intent names it.
 
-use super::Mend;
+use super::{Failed, Mend};
 use crate::json::Json;
 use crate::message::{Body, Part};
 use crate::prompt::{Catalogue, Request};
@@ -17,6 +17,10 @@ pub struct Without {
     pub reasoning: Reasoning,
     /// The most tools that are offered; all of them when `None`.
     pub tools_max: Option<u32>,
+    /// The bytes of tools and messages beyond which the conversation is folded, learnt of a refusal.
+    pub bytes_max: Option<u64>,
+    /// Whether it was folded for a refusal in this step: it is not twice.
+    pub folded: bool,
 }
 
 /// Whether reasoning is replayed.
@@ -30,16 +34,24 @@ pub enum Reasoning {
 }
 
 impl Without {
+    /// What a step begins with after another one that asked the same candidate: what was learnt of that one holds on.
+    pub(super) fn learnt(self) -> Self {
+        Self { tools_max: self.tools_max, bytes_max: self.bytes_max, ..Self::default() }
+    }
+
     /// This, and what a mend leaves out; `None` when that is left out already or can not be.
-    pub(super) fn and(self, mend: Mend, tools_max: Option<u32>) -> Option<Self> {
+    pub(super) fn and(self, mend: Mend, failed: &Failed) -> Option<Self> {
         match mend {
             Mend::WithoutReasoning if self.reasoning == Reasoning::Replayed => {
                 Some(Self { reasoning: Reasoning::Dropped, ..self })
             }
             Mend::FewerTools if self.tools_max.is_none() => {
-                tools_max.map(|max| Self { tools_max: Some(max), ..self })
+                failed.tools_max.map(|max| Self { tools_max: Some(max), ..self })
             }
-            Mend::WithoutReasoning | Mend::FewerTools => None,
+            Mend::FoldedContext if !self.folded => {
+                failed.bytes_max.map(|max| Self { bytes_max: Some(max), folded: true, ..self })
+            }
+            Mend::WithoutReasoning | Mend::FewerTools | Mend::FoldedContext => None,
         }
     }
 
@@ -118,7 +130,7 @@ mod tests {
     #[test]
     fn only_what_was_refused_is_left_out() {
         assert_eq!(Without::default().of(request()), request());
-        let without = Without { reasoning: Reasoning::Dropped, tools_max: None }.of(request());
+        let without = Without { reasoning: Reasoning::Dropped, ..Without::default() }.of(request());
         let said = [Message::text(Role::User, "hi"), Message::text(Role::Assistant, "yes")];
         assert_eq!(without.messages, said.map(|message| message.body()));
         assert_eq!(without.tools, request().tools);

@@ -8,8 +8,17 @@ const RUNG: Rung<'static> = Rung { family: "a", window: None, barred: false };
 const OTHER: Rung<'static> = Rung { family: "b", window: None, barred: false };
 const RETRIES: u32 = 2;
 
+const NOTHING: Failed = Failed {
+    class: Class::Unknown,
+    hint: None,
+    others: 0,
+    renewed: false,
+    tools_max: None,
+    bytes_max: None,
+};
+
 fn failed(class: Class, hint: Option<Millis>, others: u32) -> Outcome {
-    Outcome::Failed(Failed { class, hint, others, renewed: false, tools_max: None })
+    Outcome::Failed(Failed { class, hint, others, renewed: false, ..NOTHING })
 }
 
 #[track_caller]
@@ -48,7 +57,7 @@ fn table() -> Vec<(&'static str, &'static [Class])> {
         ),
         ("shrink, next", &[Class::ToolsTooMany]),
         ("drop, next", &[Class::ReplayRejected]),
-        ("larger", &[Class::ContextOverflow, Class::PayloadTooLarge]),
+        ("fold, larger", &[Class::ContextOverflow, Class::PayloadTooLarge]),
         ("family", &[Class::InvalidRequest]),
         ("surface", &[Class::ContentPolicy, Class::Tls]),
         ("once, next", &[Class::Unknown]),
@@ -81,7 +90,7 @@ fn said(
     let pause = hint.unwrap_or_default();
     let move_on = following.map_or(Action::Surface, |candidate| ask(candidate, 0));
     let words: Vec<&str> = row.split(", ").collect();
-    if words[0] == "drop" || words[0] == "shrink" {
+    if ["drop", "shrink", "fold"].contains(&words[0]) {
         return ask(0, 0);
     }
     if words[0] == "refresh" && renewed {
@@ -126,7 +135,8 @@ fn the_policy_table_holds_in_every_place() {
                             if following.is_some() { &[RUNG, OTHER][..] } else { &[RUNG][..] };
                         let attempts =
                             Attempts { failed: used, total: used, ..Attempts::default() };
-                        let outcome = Failed { class, hint, others, renewed, tools_max: Some(9) };
+                        let (tools_max, bytes_max) = (Some(9), Some(9));
+                        let outcome = Failed { class, hint, others, renewed, tools_max, bytes_max };
                         let (action, after) = next(
                             &attempts,
                             Outcome::Failed(outcome),
@@ -193,8 +203,7 @@ fn another_profile_is_asked_before_another_candidate_and_before_any_sleep() {
 #[test]
 fn a_token_that_was_had_anew_is_asked_with_once_and_then_the_profile_is_at_fault() {
     let ended = |renewed| {
-        let (class, hint, others, tools_max) = (Class::AuthExpired, None, 1, None);
-        Outcome::Failed(Failed { class, hint, others, renewed, tools_max })
+        Outcome::Failed(Failed { class: Class::AuthExpired, others: 1, renewed, ..NOTHING })
     };
     let route = [RUNG, RUNG];
     let fresh = check(Attempts::default(), ended(true), &route, ask(0, 0));
@@ -270,20 +279,42 @@ fn what_was_refused_is_left_out_once_and_for_that_candidate_only() {
     let without = check(Attempts::default(), replay, &route, ask(0, 0));
     assert_eq!(
         without.without,
-        Without { reasoning: lighten::Reasoning::Dropped, tools_max: None }
+        Without { reasoning: lighten::Reasoning::Dropped, ..Without::default() }
     );
     let moved = check(without, replay, &route, ask(1, 0));
     assert_eq!(moved.without, Without::default());
-    let tools = |tools_max| {
-        let (class, hint, others, renewed) = (Class::ToolsTooMany, None, 0, false);
-        Outcome::Failed(Failed { class, hint, others, renewed, tools_max })
-    };
+    let tools =
+        |tools_max| Outcome::Failed(Failed { class: Class::ToolsTooMany, tools_max, ..NOTHING });
     let fewer = check(without, tools(Some(64)), &route, ask(0, 0));
     assert_eq!(fewer.without.tools_max, Some(64));
     assert_eq!(fewer.without.reasoning, lighten::Reasoning::Dropped);
     check(fewer, tools(Some(32)), &route, ask(1, 0));
     // Nobody named a number, so there is nothing to shrink to.
     check(Attempts::default(), tools(None), &route, ask(1, 0));
+}
+
+#[test]
+fn what_is_too_long_is_folded_once_a_step_and_the_bound_that_was_learnt_holds_on() {
+    for class in [Class::ContextOverflow, Class::PayloadTooLarge] {
+        let long = |bytes_max| Outcome::Failed(Failed { class, bytes_max, ..NOTHING });
+        let route = [RUNG, RUNG];
+        let folded = check(Attempts::default(), long(Some(500)), &route, ask(0, 0));
+        assert_eq!((folded.without.bytes_max, folded.without.folded), (Some(500), true));
+        assert_eq!(folded.failed, 0, "it was no retry");
+        // Not twice in one step, however much a second fold would save.
+        let moved = check(folded, long(Some(250)), &route, ask(1, 0));
+        assert_eq!(moved.without, Without::default());
+        // The other one has a fold of its own, and then nobody is left.
+        let other = check(moved, long(Some(250)), &route, ask(1, 0));
+        check(other, long(Some(100)), &route, Action::Surface);
+        // The next step begins below what was refused, and may fold once more.
+        let next_step = Attempts::after(&folded, 0).without;
+        assert_eq!((next_step.bytes_max, next_step.folded), (Some(500), false));
+        assert_eq!(Attempts::after(&folded, 1).without, Without::default());
+        // Where no fold helps nothing is asked again for it.
+        check(Attempts::default(), long(None), &route, ask(1, 0));
+        check(Attempts::default(), long(None), &[RUNG], Action::Surface);
+    }
 }
 
 #[test]
@@ -306,18 +337,20 @@ fn a_lost_outcome_is_asked_again_until_it_was_lost_too_often() {
     check(attempts, Outcome::Unknown, &[RUNG], Action::Surface);
 }
 
-/// The most calls of one step without a wait: each candidate with its retries, its rotations, its two mends and its one new
+/// The most calls of one step without a wait: each candidate with its retries, its rotations, its three mends and its one new
 /// token.
 fn calls_max(candidates: usize) -> u32 {
-    let each = 1 + RETRIES + 2 * ROTATIONS_MAX + 2 + 1;
+    let each = 1 + RETRIES + 2 * ROTATIONS_MAX + 3 + 1;
     u32::try_from(candidates).unwrap() * each + Limits::default().unknown_max
 }
 
 #[test]
 fn of_several_keys_the_one_that_is_ready_first_is_waited_for() {
-    let limited = |hint, others| {
-        let (hint, tools_max) = (Some(Millis(hint)), None);
-        Failed { class: Class::RateLimited, hint, others, tools_max, renewed: false }
+    let limited = |hint, others| Failed {
+        class: Class::RateLimited,
+        hint: Some(Millis(hint)),
+        others,
+        ..NOTHING
     };
     let now = Instant(0);
     let say = |attempts: &Attempts, failed| {
@@ -357,7 +390,8 @@ fn recovery_always_ends_within_its_bound() {
                 0 if only.is_none() => Outcome::Unknown,
                 _ => {
                     let renewed = of(2) == 0;
-                    Outcome::Failed(Failed { class, hint, others, renewed, tools_max: Some(3) })
+                    let (tools_max, bytes_max) = (Some(3), Some(3));
+                    Outcome::Failed(Failed { class, hint, others, renewed, tools_max, bytes_max })
                 }
             };
             let (action, after) =

@@ -7,7 +7,7 @@ use super::{
     step,
 };
 use crate::id::SessionId;
-use crate::message::Body;
+use crate::message::{Body, Role};
 use crate::model_call::Class;
 use crate::quantity::Instant;
 use crate::record::Hash;
@@ -22,12 +22,14 @@ pub struct MessageRef {
     pub hash: Hash,
     /// Its size, for reservations.
     pub bytes: u64,
+    /// Who speaks, so that a conversation is folded between exchanges and never within one.
+    pub role: Role,
 }
 
 impl From<&Body> for MessageRef {
     fn from(body: &Body) -> Self {
         let bytes = u64::try_from(body.json().as_bytes().len()).unwrap_or(u64::MAX);
-        Self { hash: body.hash(), bytes }
+        Self { hash: body.hash(), bytes, role: body.speaker() }
     }
 }
 
@@ -95,6 +97,8 @@ pub enum Reason {
     Stopped,
     /// An evaluator has nobody left to ask but whom it judges.
     NotIndependent,
+    /// What is to be said is longer than anybody of the route reads, and no fold makes it fit; the class it was refused as.
+    ContextUnfit(Class),
 }
 
 /// The end.

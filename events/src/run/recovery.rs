@@ -3,7 +3,7 @@
 use super::life::{Outcome, Reason, close};
 use super::spec::{Plane, Spec};
 use super::step::{self, Failure, ModelDelayed, ModelFailed, OpenCall};
-use super::{Event, State, account, served};
+use super::{Event, State, account, served, view};
 use crate::model_call::{self, Action, Attempts, Class, Rung};
 use crate::quantity::{Instant, Millis};
 use serde_json::value::RawValue;
@@ -51,6 +51,7 @@ pub(super) fn failed(
         others: failure.others,
         renewed: failure.renewed,
         tools_max: tools_max(spec, failure),
+        bytes_max: view::shorter(state, spec, open, failure.class),
     });
     let (action, attempts) = next(state, spec, open, outcome, now);
     // Text that a model-plane caller has already read can not be taken back: say so instead of going on.
@@ -84,12 +85,16 @@ pub(super) fn failed(
             vec![Event::ModelDelayed(ModelDelayed { until, candidate })]
         }
         Action::Surface => {
-            let reason = Reason::ModelFailed(failure.class);
+            let unfit = view::unfit(spec, failure.class, &attempts);
+            let reason = match unfit {
+                Some(_) => Reason::ContextUnfit(failure.class),
+                None => Reason::ModelFailed(failure.class),
+            };
             let kept_out = served::kept_out(state, spec, open.asked.candidate);
-            let detail = kept_out.map_or_else(
-                || failure.message.clone(),
-                |why| format!("{}; {why}", failure.message),
-            );
+            let mut detail = failure.message.clone();
+            for why in unfit.map(str::to_owned).into_iter().chain(kept_out) {
+                detail = format!("{detail}; {why}");
+            }
             close(after, Outcome::Errored, reason, detail)
         }
     })

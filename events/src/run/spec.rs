@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Counts the changes of a decision, a fold text or a prompt. Replay is exact for an equal number.
-pub const LOGIC: u16 = 1;
+pub const LOGIC: u16 = 2;
 
 /// Which door the run came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +124,8 @@ pub struct Limits {
     pub spend_alert: Option<MicroUsd>,
     /// The most model calls, repeated ones included.
     pub model_calls_max: Option<u32>,
+    /// What a session said before and is sent again whole; older turns are folded (12,000).
+    pub history_max: Tokens,
     /// Bounds of recovery.
     pub recovery: model_call::Limits,
 }
@@ -138,6 +140,7 @@ impl Default for Limits {
             cost_max: None,
             spend_alert: None,
             model_calls_max: None,
+            history_max: Tokens(12_000),
             recovery: model_call::Limits::default(),
         }
     }

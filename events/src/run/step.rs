@@ -9,8 +9,9 @@ use super::life::{self, MessageRef, Outcome, Reason};
 use super::served::{self, ServedBy};
 use super::spec::{Candidate, Spec};
 use super::{
-    Event, Refusal, State, admit, course, draw, hold, ledger, owed, recovery, tried, unsent,
+    Event, Refusal, State, admit, course, draw, hold, ledger, owed, recovery, tried, unsent, view,
 };
+use crate::context::Fold;
 use crate::leave::NotSent;
 use crate::message::Body;
 use crate::model_call::{self, Action, Attempts, Class};
@@ -41,6 +42,8 @@ pub struct ModelAsked {
     pub request: Hash,
     /// The most it can cost; `None` for a model without a price.
     pub reserved: Option<MicroUsd>,
+    /// How the conversation is folded for it; whole when `None`.
+    pub fold: Option<Fold>,
 }
 
 /// How the model stopped.
@@ -232,14 +235,13 @@ fn news(state: &State) -> Vec<Body> {
     news
 }
 
-fn refs(state: &State) -> Vec<MessageRef> {
+pub(super) fn refs(state: &State) -> Vec<MessageRef> {
     let own = state.transcript.iter().map(MessageRef::from);
     let news = news(state);
     state.history.iter().copied().chain(own).chain(news.iter().map(MessageRef::from)).collect()
 }
 
-fn reserve(state: &State, spec: &Spec, candidate: &Candidate) -> Option<MicroUsd> {
-    let bytes: u64 = refs(state).iter().map(|message| message.bytes).sum();
+fn reserve(bytes: u64, spec: &Spec, candidate: &Candidate) -> Option<MicroUsd> {
     let tools = spec.tools.json().as_bytes().len();
     let input = Tokens(bytes).plus(tokens_upper(tools));
     let output = spec.params.output_max.unwrap_or(candidate.output_max);
@@ -271,7 +273,8 @@ pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<E
         let detail = "the route has no candidate left".to_owned();
         return life::close(state, Outcome::Errored, Reason::ModelFailed(Class::Unknown), detail);
     };
-    let reserved = reserve(state, spec, who);
+    let view = view::view(state, spec, (candidate, who));
+    let reserved = reserve(view.bytes, spec, who);
     if !within_budget(state, spec, who, reserved) {
         let detail = "the next model call does not fit the run's budget".to_owned();
         return life::close(state, Outcome::Exhausted, Reason::Budget, detail);
@@ -279,9 +282,8 @@ pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<E
     if let Some(asked) = draw::short(state, spec, (candidate, who), reserved, not_before) {
         return vec![asked];
     }
-    let messages: Vec<Hash> = refs(state).iter().map(|message| message.hash).collect();
-    let request =
-        request_hash(&who.provider, &who.model, spec.tools.hash(), &messages, &spec.params);
+    let (tools, names) = (spec.tools.hash(), &view.names);
+    let request = request_hash(&who.provider, &who.model, tools, names, &spec.params);
     vec![Event::ModelAsked(ModelAsked {
         call: state.next_call,
         step: state.step + u32::from(state.between_steps),
@@ -289,6 +291,7 @@ pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<E
         not_before,
         request,
         reserved,
+        fold: view.fold,
     })]
 }
 

@@ -77,7 +77,7 @@ fn open(plane: Plane) -> Command {
 }
 
 fn granted(generated_by: Option<&str>) -> Grant {
-    let history = vec![MessageRef { hash: Hash([9; 32]), bytes: 10 }];
+    let history = vec![MessageRef { hash: Hash([9; 32]), bytes: 10, role: Role::User }];
     Grant { fence: Fence(1), history, generated_by: generated_by.map(str::to_owned) }
 }
 
@@ -494,6 +494,7 @@ mod approvals;
 mod brokered;
 mod bytes;
 mod draws;
+mod folded;
 mod partial;
 mod served;
 mod withheld;

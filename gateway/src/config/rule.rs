@@ -1,7 +1,7 @@
 //! What a setting's value must be: text or TOML in, a type out, else the rule it broke.
 
 use super::{Format, Model};
-use events::quantity::{MicroUsd, Millis};
+use events::quantity::{MicroUsd, Millis, Tokens};
 use providers::Family;
 use providers::login::Issuer;
 use std::fmt;
@@ -143,6 +143,11 @@ pub(crate) fn count(min: u64, max: u64, unit: &str) -> impl Fn(&Raw) -> Result<u
         let number = whole(raw, min, max, unit)?;
         usize::try_from(number).or_else(|_| shown("give a number that this machine can address"))
     }
+}
+
+/// A size in tokens.
+pub(crate) fn tokens(min: u64, max: u64) -> impl Fn(&Raw) -> Result<Tokens, Broken> {
+    move |raw| whole(raw, min, max, "tokens").map(Tokens)
 }
 
 /// A small count.

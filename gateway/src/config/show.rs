@@ -78,6 +78,7 @@ fn scalars(config: &Config) -> Vec<(&'static str, String)> {
             "run_spend_alert_usd",
             config.run_spend_alert.map_or_else(|| "0".to_owned(), |alert| alert.to_string()),
         ),
+        ("history_tokens", config.history.0.to_string()),
         ("retry.api_max_retries", retry.api_max_retries.to_string()),
         ("retry.retry_base_ms", retry.retry_base.0.to_string()),
         ("retry.retry_cap_ms", retry.retry_cap.0.to_string()),

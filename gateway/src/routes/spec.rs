@@ -170,6 +170,7 @@ impl App {
         let spend_alert = self.config.run_spend_alert;
         Limits {
             spend_alert,
+            history_max: self.config.history,
             client_wait: self.config.limits.client_tool_wait,
             recovery,
             ..Limits::default()

@@ -3,6 +3,7 @@
 use super::{time::rfc3339, usage};
 use events::budget::Scope;
 use events::catalogue::Fact;
+use events::context::{Fold, Span};
 use events::journal;
 use events::leave::NotSent;
 use events::message::Body;
@@ -92,6 +93,16 @@ pub fn raw(json: &Json) -> Value {
 
 fn refs(all: &[MessageRef]) -> Value {
     all.iter().map(|one| json!({"hash": one.hash.to_string(), "bytes": one.bytes})).collect()
+}
+
+/// Which messages of a conversation a call was not sent whole: from one to before another, each by its place.
+fn folded(fold: &Fold) -> Value {
+    let span = |span: Span| json!({"from": span.from, "to": span.to, "bytes_max": span.room});
+    json!({
+        "turns": fold.turns.map(span),
+        "exchanges": fold.exchanges.map(span),
+        "results": fold.results.map(|cut| json!({"from": cut.from, "bytes_max": cut.max})),
+    })
 }
 
 fn price(price: &Price) -> Value {
@@ -186,6 +197,7 @@ pub const fn reason(reason: &Reason) -> &'static str {
         Reason::ModelUnknown => "model_unknown",
         Reason::ClientToolGone => "client_tool_gone",
         Reason::NotIndependent => "not_independent",
+        Reason::ContextUnfit(_) => "context_unfit",
         Reason::Stopped => "stopped",
     }
 }
@@ -194,7 +206,7 @@ pub const fn reason(reason: &Reason) -> &'static str {
 #[must_use]
 pub const fn class(reason: &Reason) -> Option<Class> {
     match reason {
-        Reason::ModelFailed(class) => Some(*class),
+        Reason::ModelFailed(class) | Reason::ContextUnfit(class) => Some(*class),
         Reason::Answered
         | Reason::ToolCalls
         | Reason::Length
@@ -263,6 +275,7 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
             "not_before": rfc3339(asked.not_before),
             "request_hash": asked.request.to_string(),
             "reserved_usd": usage::dollars(asked.reserved),
+            "folded": asked.fold.as_ref().map(folded),
         }),
         run::Event::ModelAnswered(answered) => json!({
             "call": answered.call.0,

@@ -101,6 +101,7 @@ pub fn end(data: &Value, state: &events::run::State) -> Value {
     if let Some(map) = data.as_object_mut() {
         map.insert("output".to_owned(), object::output(state).map_or(Value::Null, Value::from));
         map.insert("usage".to_owned(), usage::total(&state.total));
+        map.insert("context".to_owned(), object::context(state).unwrap_or_default());
     }
     data
 }

@@ -80,6 +80,21 @@ fn attempts(state: &State) -> Value {
     state.attempts().map(one).collect()
 }
 
+/// What the conversation that its model is sent is made of: while it runs before the next call, at the end after the last.
+/// Tokens are estimates of four bytes each, of a synopsis the most that it may have.
+pub(super) fn context(state: &State) -> Option<Value> {
+    let sizes = state.context()?;
+    let parts = sizes.parts().map(|(name, tokens)| (name.to_owned(), Value::from(tokens.0)));
+    Some(json!({
+        "phase": if state.ended().is_some() { "final" } else { "running" },
+        "tokens": sizes.total().0,
+        "trace_tokens": sizes.trace.0,
+        "parts": serde_json::Map::from_iter(parts),
+        "messages": sizes.messages,
+        "messages_folded": sizes.folded,
+    }))
+}
+
 /// The caller's own pairs: what a model API keeps beside them for itself is in the journal.
 fn metadata(spec: &Spec) -> BTreeMap<&str, &str> {
     let theirs = |name: &str| spec.plane == Plane::Run || !name.starts_with(RESERVED);
@@ -154,6 +169,7 @@ pub fn object(
         "tool_policy_revision": mediated::policy(state).revision,
         "budget_refusal": state.short.as_deref().map(super::budget::short),
         "output": output(state),
+        "context": context(state),
         "usage": usages(state),
         "attempts": attempts(state),
     })

@@ -108,6 +108,7 @@ pub(crate) fn asked(call: u32, step: u32, candidate: u32, reserved: Option<u64>)
         not_before: NOW,
         request: Hash::default(),
         reserved: reserved.map(MicroUsd),
+        fold: None,
     })
 }
 

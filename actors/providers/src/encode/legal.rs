@@ -4,6 +4,8 @@
 //! Each family's rules are said once more below, from its wire alone: a call is answered at once and exactly once,
 //! speakers take turns, the user begins, nobody says nothing.
 
+mod folded;
+
 use super::EncodeError;
 use crate::class::{Charge, Class, Failure};
 use crate::decode::shredder;

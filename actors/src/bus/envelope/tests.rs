@@ -129,7 +129,7 @@ fn run_commands() -> Vec<run::Command> {
         Slice, Stop, Tool, Withhold,
     };
     let session = Some(SessionId::new(Place::default(), 9));
-    let history = vec![life::MessageRef { hash: Hash([4; 32]), bytes: 5 }];
+    let history = vec![life::MessageRef { hash: Hash([4; 32]), bytes: 5, role: Role::User }];
     let grant = Some(run::Grant { fence: life::Fence(3), history, generated_by: Some("p".into()) });
     let receipt = ledger::Settled::Receipt(ledger::ToolOutcome::Succeeded, "done".into());
     vec![

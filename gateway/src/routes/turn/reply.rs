@@ -212,7 +212,7 @@ pub(in crate::routes) fn answer(state: &State) -> Result<(Message, Finish), ApiE
 fn failure(state: &State, end: &Finished) -> ApiError {
     let detail = end.detail.as_str();
     match &end.reason {
-        Reason::ModelFailed(class) => {
+        Reason::ModelFailed(class) | Reason::ContextUnfit(class) => {
             ApiError::of_attempts(*class, detail, state.attempts().map(attempt).collect())
         }
         Reason::ModelUnknown => {
