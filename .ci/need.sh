@@ -39,3 +39,17 @@ need_nats_py() {
     python3 -m pip install --quiet --target "$folder" --require-hashes --only-binary=:all: --no-deps -r .ci/nats-py.txt
     cp .ci/nats-py.txt "$folder/pinned.txt"
 }
+
+# The official JSON Schema test suite, pinned likewise: only the source archive of this package has it. pip checks the
+# hash before it looks into the archive; nothing of it is installed.
+need_json_schema_suite() {
+    local folder=.cache/json-schema-suite archive
+    [ -d "$folder/jsonschema-4.25.1/json/tests" ] && cmp -s .ci/json-schema-suite.txt "$folder/pinned.txt" && return
+    echo "fetching the JSON Schema test suite into $folder"
+    rm -rf "$folder"
+    python3 -m pip download --quiet --dest "$folder" --require-hashes --no-binary=:all: --no-deps -r .ci/json-schema-suite.txt
+    for archive in "$folder"/*.tar.gz; do tar -xzf "$archive" -C "$folder" --wildcards '*/json/*'; done
+    rm -f "$folder"/*.tar.gz
+    [ -d "$folder/jsonschema-4.25.1/json/tests" ] || { echo "the archive of .ci/json-schema-suite.txt has no json/tests" >&2; return 1; }
+    cp .ci/json-schema-suite.txt "$folder/pinned.txt"
+}

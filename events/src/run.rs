@@ -7,9 +7,12 @@
 pub mod account;
 mod admit;
 pub mod approval;
+pub mod choose;
+pub mod chosen;
 pub mod command;
 mod course;
 pub mod draw;
+pub mod duplicate;
 pub mod halt;
 pub mod hold;
 pub mod ledger;

@@ -4,7 +4,8 @@
 //! was checked and recorded. This crate knows no actor, no journal and no provider; who may call what, how often and
 //! with whose consent is ruled elsewhere, and nothing here repeats a call.
 //!
-//! Reading order: [`tool`] (the trait), [`name`], [`canonical`], [`schema`], [`registry`], [`native`].
+//! Reading order: [`tool`] (the trait), [`name`], [`canonical`], [`schema`], [`settings`] (what is ruled), [`registry`],
+//! [`scope`] (what a run may be offered), [`search`], [`native`].
 
 #![warn(missing_docs)]
 
@@ -13,9 +14,14 @@ pub mod name;
 pub mod native;
 pub mod registry;
 pub mod schema;
+pub mod scope;
+pub mod search;
+pub mod settings;
 pub mod tool;
 
-pub use registry::{Entry, Registry, RegistryError};
+pub use name::{Identity, Names, Style};
+pub use registry::{Entry, Quarantined, Registry, RegistryError};
+pub use settings::Settings;
 pub use tool::{
     Call, Gate, Invalid, Leave, Origin, Rejection, Tier, Tool, ToolError, Violation, Working,
 };

@@ -1,60 +1,60 @@
 //! The tools of a node, by the names that a model knows them by.
 //!
-//! Built once from all of them and then never changed, so that one run sees one set. Whatever runs goes through
-//! [`Entry::call`], which checks the arguments again: between the check that was recorded and the dispatch lie a
-//! journal, perhaps a person's edit, perhaps a restart.
+//! Built once from all of them and then never changed, so that one run sees one set. A tool that can not be used stays
+//! out, with the reason, and the others do not. Whatever runs goes through [`Entry::call`], which checks the arguments
+//! again: between the check that was recorded and the dispatch lie a journal, perhaps a person's edit, perhaps a restart.
 
-use crate::canonical::{self, Canonical, WriteError, canonical};
-use crate::name::{NameTaken, safe_names};
-use crate::schema::{Schema, SchemaError};
-use crate::tool::{Call, Gate, Invalid, Origin, ReplayClass, Tier, Tool, ToolError};
+mod entry;
+
+pub use entry::Entry;
+
+use crate::canonical;
+use crate::name::{Identity, NameTaken, Names};
+use crate::search::{Found, RAW_NAME, SearchTools};
+use crate::settings::Settings;
+use crate::tool::{Origin, Tool};
+use entry::Unusable;
 use events::prompt::Catalogue;
-use events::quantity::Millis;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Characters of a result that a model is told; the rest is cut, and the cut is said.
-pub const RESULT_CHARS_MAX: usize = 16_000;
 
 /// The tools of a node.
 #[derive(Debug, Default)]
 pub struct Registry {
     /// By model-facing name.
     entries: BTreeMap<String, Entry>,
+    names: Names,
+    quarantined: Vec<Quarantined>,
+    settings: Settings,
+    /// What the search is called, where there is one.
+    search: Option<String>,
 }
 
-/// One tool, ready to be called.
-#[derive(Debug)]
-pub struct Entry {
-    name: String,
-    tool: Arc<dyn Tool>,
-    schema: Schema,
-    /// `{description, name, parameters}`, as a model is offered it.
-    offer: Value,
+/// A tool that can not be used: no model is offered it, and nobody can call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// What it would be called.
+    pub name: String,
+    /// Which one it is.
+    pub tool: Identity,
+    /// What is wrong with it.
+    pub why: String,
 }
 
-/// A tool can not be registered.
+/// The tools can not be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
     /// Two tools would have one name.
     #[error(transparent)]
     Name(#[from] NameTaken),
-    /// Its schema is none.
-    #[error("tool {name:?} can not be used")]
-    Schema {
-        /// Its own name.
+    /// Something is ruled of a tool that is not there.
+    #[error("tools.{name:?} rules about a tool that is not here: the ones that came with the node are {}; one of a server is written SERVER/TOOL", known.join(", "))]
+    Stranger {
+        /// What is ruled about.
         name: String,
-        /// What is wrong.
-        source: SchemaError,
-    },
-    /// Its schema can not be offered.
-    #[error("tool {name:?} can not be offered")]
-    Offer {
-        /// Its own name.
-        name: String,
-        /// What is wrong.
-        source: WriteError,
+        /// What there is.
+        known: Vec<String>,
     },
 }
 
@@ -69,21 +69,72 @@ pub struct UnknownTool {
 }
 
 impl Registry {
-    /// Takes all tools; their order changes nothing.
+    /// Takes all tools as they are; their order changes nothing. There is no search over them.
     ///
     /// # Errors
     ///
-    /// [`RegistryError`] names the tool that can not be used.
+    /// [`RegistryError`] names the tools that can not stand side by side.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, RegistryError> {
+        Self::build(tools.into_iter().collect(), Settings::default(), &Names::default())
+    }
+
+    /// Takes the tools that the rules let in, under the names that were given before, and a search over them.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistryError`] for tools that can not stand side by side, and a rule about a tool that is not there.
+    pub fn with(
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+        settings: Settings,
+        recorded: &Names,
+    ) -> Result<Self, RegistryError> {
         let tools: Vec<Arc<dyn Tool>> = tools.into_iter().collect();
-        let raw: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
-        let names = safe_names(&raw)?;
-        let mut entries = BTreeMap::new();
-        for tool in &tools {
-            let name = names.get(tool.name()).cloned().unwrap_or_default();
-            entries.insert(name.clone(), Entry::new(name, Arc::clone(tool))?);
+        let mut identities: Vec<Identity> = tools.iter().map(|tool| identity(&**tool)).collect();
+        identities.push(Identity::native(RAW_NAME));
+        if let Some(name) = settings.strangers(&identities).first() {
+            let native = identities.iter().filter(|tool| tool.origin == Origin::Native);
+            let known = native.map(Identity::to_string).collect();
+            return Err(RegistryError::Stranger { name: (*name).to_owned(), known });
         }
-        Ok(Self { entries })
+        let named = recorded.with(settings.style, &[Identity::native(RAW_NAME)])?;
+        let mut registry = Self::build(tools, settings, &named)?;
+        let lines: Vec<Found> = registry.entries.values().map(Found::of).collect();
+        registry.add(Arc::new(SearchTools::new(lines)));
+        registry.search = registry.names.get(&Identity::native(RAW_NAME)).map(str::to_owned);
+        Ok(registry)
+    }
+
+    fn build(
+        tools: Vec<Arc<dyn Tool>>,
+        settings: Settings,
+        recorded: &Names,
+    ) -> Result<Self, RegistryError> {
+        let identities: Vec<Identity> = tools.iter().map(|tool| identity(&**tool)).collect();
+        let names = recorded.with(settings.style, &identities)?;
+        let mut registry = Self { names, settings, ..Self::default() };
+        for (tool, identity) in tools.into_iter().zip(identities) {
+            if registry.settings.lets_in(&identity) {
+                registry.add(tool);
+            }
+        }
+        Ok(registry)
+    }
+
+    /// Takes a tool in, or puts it aside and says so.
+    fn add(&mut self, tool: Arc<dyn Tool>) {
+        let identity = identity(&*tool);
+        let name = self.names.get(&identity).unwrap_or_default().to_owned();
+        let overlay = self.settings.of(&identity);
+        match Entry::new(name.clone(), tool, overlay, self.settings.observation_chars) {
+            Ok(entry) => {
+                self.entries.insert(name, entry);
+            }
+            Err(error) => {
+                let why = reason(&error);
+                tracing::warn!(tool = %name, origin = identity.origin.word(), why, "tool_quarantined");
+                self.quarantined.push(Quarantined { name, tool: identity, why });
+            }
+        }
     }
 
     /// The tool of this model-facing name.
@@ -92,9 +143,45 @@ impl Registry {
         self.entries.get(name)
     }
 
-    /// All model-facing names, sorted.
+    /// The tool of this model-facing name, or of this name of its own (`note.append`, `cad/part.open`).
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Entry> {
+        let own = |entry: &&Entry| entry.identity().to_string() == name;
+        self.get(name).or_else(|| self.entries.values().find(own))
+    }
+
+    /// All tools, by model-facing name, the search among them.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// The model-facing names of all tools but the search, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.keys().map(String::as_str)
+        self.entries.keys().map(String::as_str).filter(|name| Some(*name) != self.search())
+    }
+
+    /// What the search over the tools is called; it is for a run that is not offered all of them.
+    #[must_use]
+    pub fn search(&self) -> Option<&str> {
+        self.search.as_deref()
+    }
+
+    /// The tools that can not be used.
+    #[must_use]
+    pub fn quarantined(&self) -> &[Quarantined] {
+        &self.quarantined
+    }
+
+    /// Which name each tool has, to be recorded.
+    #[must_use]
+    pub const fn given(&self) -> &Names {
+        &self.names
+    }
+
+    /// What is ruled.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// What a model is offered: canonical, sorted by name, each name once.
@@ -105,140 +192,35 @@ impl Registry {
     pub fn catalogue(&self, names: &[&str]) -> Result<Catalogue, UnknownTool> {
         let names: BTreeSet<&str> = names.iter().copied().collect();
         let offers = names.into_iter().map(|name| {
-            let unknown = || UnknownTool {
-                name: name.chars().take(80).collect(),
-                known: self.names().map(str::to_owned).collect(),
-            };
-            self.get(name).map(|entry| entry.offer.clone()).ok_or_else(unknown)
+            self.get(name).map(|entry| entry.offer().clone()).ok_or_else(|| self.unknown(name))
         });
         let offers: Vec<Value> = offers.collect::<Result<_, _>>()?;
         // Each offer was written in a list of its own when its tool was taken in, so all of them have a form.
         Ok(canonical::write(&Value::Array(offers)).map(Catalogue::new).unwrap_or_default())
     }
-}
 
-impl Entry {
-    fn new(name: String, tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
-        let raw = || tool.name().to_owned();
-        let schema = Schema::compile(tool.parameters())
-            .map_err(|source| RegistryError::Schema { name: raw(), source })?;
-        let declared: Value =
-            serde_json::from_slice(tool.parameters().as_bytes()).unwrap_or_default();
-        let parameters = match &schema {
-            Schema::Declared(_) => declared,
-            Schema::None => json!({ "type": "object", "properties": {} }),
-        };
-        let offer =
-            json!({ "name": name, "description": tool.description(), "parameters": parameters });
-        canonical::write(&json!([offer]))
-            .map_err(|source| RegistryError::Offer { name: raw(), source })?;
-        Ok(Self { name, tool, schema, offer })
-    }
-
-    /// The model-facing name.
+    /// That nobody has this name.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its own name.
-    #[must_use]
-    pub fn raw_name(&self) -> &str {
-        self.tool.name()
-    }
-
-    /// What a restart may do with a call whose outcome was lost.
-    #[must_use]
-    pub fn class(&self) -> ReplayClass {
-        self.tool.class()
-    }
-
-    /// How long one call may take.
-    #[must_use]
-    pub fn timeout(&self) -> Millis {
-        self.tool.timeout()
-    }
-
-    /// Whether its calls go through the broker.
-    #[must_use]
-    pub fn mediated(&self) -> bool {
-        self.tool.mediated()
-    }
-
-    /// Whose consent a call needs.
-    #[must_use]
-    pub fn tier(&self) -> Tier {
-        self.tool.tier()
-    }
-
-    /// What must stand open before it runs.
-    #[must_use]
-    pub fn gates(&self) -> &[Gate] {
-        self.tool.gates()
-    }
-
-    /// Names how it is declared here: another schema, class, gate or origin is another revision.
-    #[must_use]
-    pub fn revision(&self) -> String {
-        let (class, origin) = (self.class(), self.origin());
-        let said = json!([self.offer, format!("{class:?}"), origin.word(), self.gates()]);
-        let hash = events::journal::hash(said.to_string().as_bytes()).to_string();
-        hash.chars().take(16).collect()
-    }
-
-    /// Where it comes from.
-    #[must_use]
-    pub fn origin(&self) -> Origin {
-        self.tool.origin()
-    }
-
-    /// The most bytes of its result, where that is less than what the policy admits.
-    #[must_use]
-    pub fn result_max(&self) -> Option<usize> {
-        self.tool.result_max()
-    }
-
-    /// Checks what a model wrote and gives its canonical form: before consent, before the intent.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`]: tell the model, and execute nothing.
-    pub fn check(&self, arguments: &str) -> Result<Canonical, Invalid> {
-        let canonical = canonical(arguments)?;
-        self.schema.check(&canonical.value)?;
-        Ok(canonical)
-    }
-
-    /// Calls the tool as [`Entry::send`] does. The result is cut to [`RESULT_CHARS_MAX`], and the cut is said.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Entry::send`].
-    pub async fn call(&self, call: Call) -> Result<String, ToolError> {
-        self.send(call).await.map(capped)
-    }
-
-    /// Calls the tool, once its arguments are admitted again and it may leave, and gives all of its result: for the broker,
-    /// which admits a result as a whole or not at all.
-    ///
-    /// # Errors
-    ///
-    /// [`ToolError`]; all but [`ToolError::Unknown`] and [`ToolError::TooLarge`] mean that nothing happened.
-    pub async fn send(&self, call: Call) -> Result<String, ToolError> {
-        let arguments = self.check(call.arguments.as_str())?.json;
-        if call.deadline <= call.now {
-            return Err(ToolError::DeadlinePassed);
-        }
-        call.leave.ask()?;
-        self.tool.call(Call { arguments, ..call }).await
+    pub fn unknown(&self, name: &str) -> UnknownTool {
+        let known = self.names().map(str::to_owned).collect();
+        UnknownTool { name: name.chars().take(80).collect(), known }
     }
 }
 
-/// A result as the model is told it.
-fn capped(result: String) -> String {
-    let Some((end, _)) = result.char_indices().nth(RESULT_CHARS_MAX) else { return result };
-    let (kept, cut) = result.split_at_checked(end).unwrap_or((&result, ""));
-    format!("{kept}…[truncated {} chars]", cut.chars().count())
+fn identity(tool: &dyn Tool) -> Identity {
+    Identity { origin: tool.origin(), raw: tool.name().to_owned() }
+}
+
+/// An error and what is behind it, in one line.
+fn reason(error: &Unusable) -> String {
+    let mut words = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        words.push_str(": ");
+        words.push_str(&error.to_string());
+        source = error.source();
+    }
+    words
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 //! The dialect is the one that `$schema` names, 2020-12 where it names none. References stay inside the schema:
 //! nothing is fetched, from a server's schema least of all. Patterns may not backtrack without end.
 
+mod work;
+
+use crate::canonical::DEPTH_MAX;
 use crate::tool::{Invalid, Violation};
 use events::json::Json;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
+use work::{Growth, TooMuch, growth};
 
 /// Bytes of one schema; the largest of a public server seen has 60 KiB.
 pub const SCHEMA_BYTES_MAX: usize = 256 << 10;
@@ -21,9 +25,17 @@ const BACKTRACK_MAX: usize = 100_000;
 #[derive(Debug)]
 pub enum Schema {
     /// Arguments are checked.
-    Declared(Box<Validator>),
+    Declared(Box<Declared>),
     /// The tool declares none, so they are not.
     None,
+}
+
+/// A compiled schema.
+#[derive(Debug)]
+pub struct Declared {
+    validator: Validator,
+    /// How the work of a check grows with the depth of the arguments.
+    growth: Growth,
 }
 
 /// A schema can not be used: the tool stays out, the others do not.
@@ -35,6 +47,14 @@ pub enum SchemaError {
     /// It is larger than any.
     #[error("the schema has {0} bytes, {SCHEMA_BYTES_MAX} are taken")]
     TooLong(usize),
+    /// It nests deeper than any.
+    #[error("the schema nests deeper than {DEPTH_MAX} levels")]
+    TooDeep,
+    /// References of it repeat each other until a check has no end.
+    #[error(
+        "a check against the schema could be endless: its references repeat each other too often"
+    )]
+    Endless,
     /// It is not a schema of its dialect, or refers to what it does not hold.
     #[error("the schema does not compile: {0}")]
     NotASchema(String),
@@ -56,10 +76,15 @@ impl Schema {
         if value.is_null() {
             return Ok(Self::None);
         }
+        if is_deeper(&value, DEPTH_MAX) {
+            return Err(SchemaError::TooDeep);
+        }
+        let growth = growth(&value).map_err(|TooMuch| SchemaError::Endless)?;
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_MAX);
         let built = jsonschema::options().offline().with_pattern_options(patterns).build(&value);
-        let built = built.map_err(|error| SchemaError::NotASchema(short(&error.to_string())))?;
-        Ok(Self::Declared(Box::new(built)))
+        let validator =
+            built.map_err(|error| SchemaError::NotASchema(short(&error.to_string())))?;
+        Ok(Self::Declared(Box::new(Declared { validator, growth })))
     }
 
     /// Checks arguments.
@@ -68,7 +93,13 @@ impl Schema {
     ///
     /// [`Invalid`] with the first few violations.
     pub fn check(&self, arguments: &Value) -> Result<(), Invalid> {
-        let Self::Declared(validator) = self else { return Ok(()) };
+        let Self::Declared(declared) = self else { return Ok(()) };
+        let Declared { validator, growth } = &**declared;
+        if !growth.admits(depth(arguments)) {
+            return Err(Invalid::whole(
+                "the arguments nest deeper than can be checked against this schema, which leads back to itself",
+            ));
+        }
         let violations: Vec<Violation> = validator
             .iter_errors(arguments)
             .take(VIOLATIONS_MAX)
@@ -81,6 +112,27 @@ impl Schema {
     }
 }
 
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else {
+        return matches!(value, Value::Array(_) | Value::Object(_));
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, below)),
+        Value::Object(fields) => fields.values().any(|field| is_deeper(field, below)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Levels of lists and objects.
+fn depth(value: &Value) -> usize {
+    let below = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return 0,
+    };
+    below.unwrap_or(0).saturating_add(1)
+}
+
 fn short(text: &str) -> String {
     let mut short: String = text.chars().take(MESSAGE_CHARS_MAX).collect();
     if short.len() < text.len() {
@@ -89,6 +141,8 @@ fn short(text: &str) -> String {
     short
 }
 
+#[cfg(test)]
+mod suite;
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +217,9 @@ mod tests {
         ));
         let long = json!({ "description": "x".repeat(SCHEMA_BYTES_MAX) });
         assert!(matches!(compile(&long), Err(SchemaError::TooLong(_))));
+        let deep = |levels| (0..levels).fold(json!({}), |inner, _| json!({ "not": inner }));
+        assert!(compile(&deep(DEPTH_MAX - 1)).is_ok());
+        assert_eq!(compile(&deep(DEPTH_MAX)).unwrap_err(), SchemaError::TooDeep);
     }
 
     #[test]
@@ -174,6 +231,27 @@ mod tests {
         assert!(
             invalid.violations.iter().all(|v| v.message.chars().count() <= MESSAGE_CHARS_MAX + 1)
         );
+    }
+
+    #[test]
+    fn a_check_that_could_be_endless_is_not_begun() {
+        let twice = json!({ "anyOf": [
+            { "properties": { "a": { "$ref": "#" } }, "required": ["b"] },
+            { "properties": { "a": { "$ref": "#" } }, "required": ["c"] },
+        ] });
+        let deep = |levels| (0..levels).fold(json!({}), |inner, _| json!({ "a": inner }));
+        check(&twice, &deep(2), &[""]);
+        let told = compile(&twice).unwrap().check(&deep(40)).unwrap_err();
+        assert!(told.violations[0].message.contains("nest deeper than can be checked"), "{told:?}");
+        let next = json!({ "$ref": "#/$defs/b" });
+        let mut defs = serde_json::Map::new();
+        defs.insert("z".to_owned(), json!({}));
+        for (name, next) in ('b'..='y').zip('c'..='z') {
+            let next = json!({ "$ref": format!("#/$defs/{next}") });
+            defs.insert(name.to_string(), json!({ "allOf": [next, next] }));
+        }
+        let endless = json!({ "allOf": [next], "$defs": defs });
+        assert_eq!(compile(&endless).unwrap_err(), SchemaError::Endless);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use events::run::owed::Through;
 use events::run::terms::Terms;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tools::registry::Entry;
 use tools::{Call, ToolError};
 
 /// Runs a call that was intended, if it may still leave.
@@ -25,7 +24,8 @@ pub(super) async fn run(world: &World, run: RunId, tool: RunTool, dispatch: &Dis
         return Settled::Receipt(ToolOutcome::Failed, ToolError::Failed(message).content());
     };
     let timeout = tool.timeout;
-    let admitted = tool.mediated.as_ref().map(|one| bytes(one, entry));
+    let bytes = |one: &Through| usize::try_from(one.result_max).unwrap_or(usize::MAX);
+    let admitted = tool.mediated.as_ref().map(bytes);
     let call = |leave| {
         let deadline = now.after(timeout);
         let mut call = Call::new(correlation, tool.arguments, now, deadline);
@@ -33,13 +33,7 @@ pub(super) async fn run(world: &World, run: RunId, tool: RunTool, dispatch: &Dis
         call.result_max = admitted.unwrap_or(call.result_max);
         call.hostnames = hostnames(&tool.terms).into();
         (call.project, call.run) = (tool.project, run.to_string());
-        let called = async move {
-            match admitted {
-                None => entry.call(call).await,
-                Some(limit) => within(entry.send(call).await, limit),
-            }
-        };
-        tokio::time::timeout(Duration::from_millis(timeout.0), called)
+        tokio::time::timeout(Duration::from_millis(timeout.0), entry.call(call))
     };
     let called = match dispatch.begin(Millis(0), call).await {
         Ok(called) => called,
@@ -53,19 +47,6 @@ pub(super) async fn run(world: &World, run: RunId, tool: RunTool, dispatch: &Dis
         }
         Ok(Err(error)) => failed(error, world.clock.now()),
         Err(_late) => Settled::Unknown(UnknownReason::Unanswered),
-    }
-}
-
-/// The most bytes of a result that are admitted.
-fn bytes(through: &Through, entry: &Entry) -> usize {
-    let policy = usize::try_from(through.result_max).unwrap_or(usize::MAX);
-    entry.result_max().map_or(policy, |own| own.min(policy))
-}
-
-fn within(called: Result<String, ToolError>, limit: usize) -> Result<String, ToolError> {
-    match called {
-        Ok(content) if content.len() > limit => Err(ToolError::TooLarge { limit }),
-        called => called,
     }
 }
 
@@ -109,11 +90,5 @@ mod tests {
         assert_eq!(receipt("inv_1", r#"{"a":1}"#), r#"{"a":1,"invocation_id":"inv_1"}"#);
         assert_eq!(receipt("inv_1", "plain"), r#"{"invocation_id":"inv_1","result":"plain"}"#);
         assert_eq!(receipt("inv_1", "[1]"), r#"{"invocation_id":"inv_1","result":"[1]"}"#);
-    }
-
-    #[test]
-    fn a_result_is_admitted_whole_or_not_at_all() {
-        assert_eq!(within(Ok("12345".into()), 5), Ok("12345".into()));
-        assert_eq!(within(Ok("123456".into()), 5), Err(ToolError::TooLarge { limit: 5 }));
     }
 }

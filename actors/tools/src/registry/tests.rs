@@ -1,7 +1,9 @@
 //! Tools that count what they did.
 
 use super::*;
-use crate::tool::{Leave, NotSent, Working};
+use crate::name::Style;
+use crate::settings::Overlay;
+use crate::tool::{Call, Leave, NotSent, ReplayClass, Tier, ToolError, Working};
 use events::json::Json;
 use events::quantity::Instant;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,29 +77,102 @@ fn a_catalogue_is_canonical_and_sorted() {
 fn tools_are_found_by_the_name_that_a_model_knows() {
     let registry = Registry::new([tool("a.b", "null", "").0, tool("a_b", "null", "").0]).unwrap();
     assert_eq!(registry.get("a_b").unwrap().raw_name(), "a_b");
-    assert_eq!(registry.get("a_b_2e7336dc").unwrap().raw_name(), "a.b");
+    assert_eq!(registry.get("a_b_2e7336dc8eba").unwrap().raw_name(), "a.b");
     assert!(registry.get("a.b").is_none());
     let unknown = registry.catalogue(&["nope"]).unwrap_err();
     assert_eq!(
         unknown.to_string(),
-        r#"no tool is called "nope": the known ones are a_b, a_b_2e7336dc"#
+        r#"no tool is called "nope": the known ones are a_b, a_b_2e7336dc8eba"#
     );
 }
 
 #[test]
-fn a_tool_that_can_not_be_used_is_named() {
-    let refused = |tools: Vec<Arc<dyn Tool>>| Registry::new(tools).unwrap_err();
-    assert!(
-        matches!(refused(vec![tool("bad", "{", "").0]), RegistryError::Schema { name, .. } if name == "bad")
-    );
-    assert!(matches!(
-        refused(vec![tool("a", "null", "").0, tool("a", "null", "").0]),
-        RegistryError::Name(_)
-    ));
+fn a_tool_that_can_not_be_used_stays_out_with_the_reason_and_the_others_do_not() {
     let number = r#"{"const":123456789012345678901234567890}"#;
-    assert!(
-        matches!(refused(vec![tool("big", number, "").0]), RegistryError::Offer { name, .. } if name == "big")
+    let deep = (0..100).fold("{}".to_owned(), |inner, _| format!(r#"{{"not":{inner}}}"#));
+    let tools = [
+        tool("bad", "{", "").0,
+        tool("big", number, "").0,
+        tool("deep", &deep, "").0,
+        tool("far", r#"{"$ref":"https://example.com/s"}"#, "").0,
+        tool("good", NUMBER, "").0,
+        tool("list", r#"{"type":"array"}"#, "").0,
+        tool("never", "false", "").0,
+    ];
+    let registry = Registry::new(tools).unwrap();
+    assert_eq!(registry.names().collect::<Vec<_>>(), ["good"]);
+    let why: Vec<(&str, &str)> =
+        registry.quarantined().iter().map(|one| (one.name.as_str(), one.why.as_str())).collect();
+    let about = [
+        ("bad", "not JSON"),
+        ("big", "can not be carried exactly"),
+        ("deep", "deeper than 64"),
+        ("far", "does not compile"),
+        ("list", "admits no object"),
+        ("never", "admits no object"),
+    ];
+    assert_eq!(why.len(), about.len(), "{why:?}");
+    for ((name, why), (expected, words)) in why.into_iter().zip(about) {
+        assert!(name == expected && why.contains(words), "{name}: {why}");
+    }
+    let twice = Registry::new([tool("a", "null", "").0, tool("a", "null", "").0]).unwrap_err();
+    assert!(matches!(twice, RegistryError::Name(_)));
+}
+
+#[test]
+fn what_is_ruled_stands_over_what_a_tool_says_and_a_rule_about_nobody_is_refused() {
+    let overlay = Overlay {
+        tier: Some(Tier::Approval),
+        mediated: true,
+        gates: vec!["note_write".into(), "note_write".into()],
+        class: Some(ReplayClass::Idempotent),
+        timeout: Some(events::quantity::Millis(5)),
+        result_max: Some(9),
+        pinned: Some(true),
+    };
+    let settings = |name: &str| Settings {
+        tools: [(name.to_owned(), overlay.clone())].into(),
+        ..Settings::default()
+    };
+    let with = |name: &str| {
+        let tools = [tool("note.append", "null", "").0];
+        Registry::with(tools, settings(name), &Names::default())
+    };
+    let registry = with("note.append").unwrap();
+    let entry = registry.get("note_append").unwrap();
+    assert_eq!((entry.tier(), entry.mediated(), entry.pinned()), (Tier::Approval, true, true));
+    assert_eq!(
+        (entry.gates(), entry.class()),
+        (&["note_write".to_owned()][..], ReplayClass::Idempotent)
     );
+    assert_eq!((entry.timeout().0, entry.result_max()), (5, Some(9)));
+    let error = with("note.apend").unwrap_err().to_string();
+    assert!(error.contains(r#"tools."note.apend""#) && error.contains("note.append"), "{error}");
+    assert!(with("cad/part.open").is_ok(), "a rule for a tool of a server may wait for it");
+}
+
+#[test]
+fn the_search_is_there_for_who_asks_and_not_among_the_others() {
+    let tools = || [tool("a.b", NUMBER, "").0];
+    let registry = Registry::with(tools(), Settings::default(), &Names::default()).unwrap();
+    assert_eq!(registry.names().collect::<Vec<_>>(), ["a_b"]);
+    assert_eq!(registry.search(), Some("search_tools"));
+    assert!(registry.get("search_tools").is_some());
+    assert_eq!(Registry::new(tools()).unwrap().search(), None);
+}
+
+#[test]
+fn names_are_the_same_after_a_restart_with_more_tools() {
+    let before =
+        Registry::with([tool("a.b", "null", "").0], Settings::default(), &Names::default());
+    let recorded = Names::read(&before.unwrap().given().written()).unwrap();
+    let tools = [tool("a.b", "null", "").0, tool("a_b", "null", "").0];
+    let after = Registry::with(tools, Settings::default(), &recorded).unwrap();
+    assert_eq!(after.get("a_b").unwrap().raw_name(), "a.b");
+    let double = Settings { style: Style::Double, ..Settings::default() };
+    let tools = [tool("a.b", "null", "").0, tool("a_b", "null", "").0];
+    let other = Registry::with(tools, double, &recorded).unwrap();
+    assert_eq!(other.get("a_b").unwrap().raw_name(), "a_b", "another style is a new record");
 }
 
 #[tokio::test]
@@ -136,8 +211,30 @@ async fn a_long_result_is_cut_and_the_cut_is_said() {
             None => assert_eq!(told, text),
             Some(suffix) => {
                 assert!(told.ends_with(suffix));
-                assert_eq!(told.strip_suffix(suffix).unwrap().chars().count(), RESULT_CHARS_MAX);
+                assert_eq!(
+                    told.strip_suffix(suffix).unwrap().chars().count(),
+                    crate::settings::OBSERVATION_CHARS
+                );
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_mediated_result_over_its_bound_is_not_admitted_and_never_cut() {
+    let overlay = Overlay { mediated: true, ..Overlay::default() };
+    let settings = |chars| Settings {
+        observation_chars: chars,
+        tools: [("t".to_owned(), overlay.clone())].into(),
+        ..Settings::default()
+    };
+    let text = "x".repeat(100);
+    let told = async |limit: usize, settings: Settings| {
+        let registry = Registry::with([tool("t", "null", &text).0], settings, &Names::default());
+        registry.unwrap().get("t").unwrap().call(Call { result_max: limit, ..call("") }).await
+    };
+    assert_eq!(told(99, settings(10)).await, Err(ToolError::TooLarge { limit: 99 }));
+    assert_eq!(told(100, settings(10)).await, Ok(text.clone()));
+    let free = Settings { observation_chars: 10, ..Settings::default() };
+    assert_eq!(told(99, free).await, Ok(format!("{}…[truncated 90 chars]", "x".repeat(10))));
 }
