@@ -14,7 +14,7 @@ mod turn;
 use crate::class::{Charge, Class, Failure};
 pub(crate) use call_ids::CallIds;
 use events::message::NotAMessage;
-pub(crate) use offered::{Offered, history_name, offered};
+pub(crate) use offered::{Offered, history_name, offered, viewed};
 pub(crate) use schema::{closed, wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -93,14 +93,6 @@ pub enum EncodeError {
         /// Characters that a name may have.
         chars_max: usize,
     },
-    /// A tool's schema is not one that the family takes.
-    #[error("the schema of tool {name:?} {what}: mend it or choose another provider")]
-    ToolSchema {
-        /// The tool.
-        name: String,
-        /// What it has or lacks.
-        what: &'static str,
-    },
     /// Two tools have one name.
     #[error("tool name {0:?} stands twice")]
     ToolTwice(String),
@@ -135,7 +127,6 @@ impl From<EncodeError> for Failure {
             | EncodeError::Several(_)
             | EncodeError::Catalogue(_)
             | EncodeError::ToolName { .. }
-            | EncodeError::ToolSchema { .. }
             | EncodeError::ToolTwice(_) => Class::InvalidRequest,
         };
         Self::ours(class, Charge::NotCharged, &error.to_string())

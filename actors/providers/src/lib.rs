@@ -41,6 +41,7 @@ pub use class::{Charge, Class, Failure};
 pub use delta::{Answer, Delta, Stop};
 pub use endpoint::{Endpoint, Quirks};
 pub use family::{Family, Mode};
+pub use schema::unfit;
 pub use secret::Secret;
 pub use seen::Seen;
 pub use transport::{Client, ClientError, Unanswered};

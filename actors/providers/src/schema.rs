@@ -1,47 +1,44 @@
 //! Schema views: what is sent of a JSON schema to a family that takes less than all of it.
 //!
-//! A view is a pure function of the schema and total: what a family does not know is rewritten where its meaning can
-//! be kept and left out where it can not, so a view accepts at least what the schema accepts. The exact schema stays
-//! with whoever checks the arguments.
+//! A view is a pure function of the schema: what a family does not know is rewritten where its meaning can be kept and
+//! left out where it can not, so a view accepts at least what the schema accepts. The exact schema stays with whoever
+//! checks the arguments. Where there is no view, the tool is left out of the request, and the request goes on.
 
 mod gemini;
+mod rooted;
 
+use crate::family::Family;
 pub(crate) use gemini::gemini;
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value};
+pub(crate) use rooted::{folded, rooted};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
 
-/// The view of families that take all of a schema, but want its root to say that it is an object: one that does not
-/// say it gets the word, others stay byte for byte.
-///
-/// # Errors
-///
-/// When the schema is no JSON, which a catalogue that was read can not be.
-pub(crate) fn object(schema: Box<RawValue>) -> Result<Box<RawValue>, serde_json::Error> {
-    let read: Value = serde_json::from_str(schema.get())?;
-    match read {
-        Value::Object(fields) if fields.contains_key("type") => Ok(schema),
-        Value::Object(mut fields) => {
-            fields.insert("type".to_owned(), "object".into());
-            to_raw_value(&fields)
-        }
-        // `true` and its like: anything that is an object.
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            to_raw_value(&Map::from_iter([("type".to_owned(), Value::from("object"))]))
+/// What a schema is or has that a family can not be told; it follows the words "its schema".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unfit(pub(crate) &'static str);
+
+/// Why a tool with this schema is not offered to providers of a family; none where it is. `null` is no schema.
+#[must_use]
+pub fn unfit(family: Family, schema: &Value) -> Option<&'static str> {
+    if schema.is_null() {
+        return None;
+    }
+    match family {
+        Family::Gemini => no_object(schema),
+        Family::OpenaiChat
+        | Family::AnthropicMessages
+        | Family::Bedrock
+        | Family::OpenaiResponses => {
+            let raw = to_raw_value(schema).ok()?;
+            rooted(raw).err().map(|Unfit(why)| why)
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_root_that_says_what_it_is_stays_byte_for_byte() {
-        let view = |text: &str| {
-            object(RawValue::from_string(text.to_owned()).unwrap()).unwrap().get().to_owned()
-        };
-        assert_eq!(view(r#"{ "type":"object","b":1.10 }"#), r#"{ "type":"object","b":1.10 }"#);
-        assert_eq!(view(r#"{"properties":{}}"#), r#"{"properties":{},"type":"object"}"#);
-        assert_eq!(view("true"), r#"{"type":"object"}"#);
-    }
+/// Gemini's view is total below the root; at the root it must be an object.
+pub(crate) fn no_object(schema: &Value) -> Option<&'static str> {
+    let view = gemini(schema);
+    let is_object = view.get("type").is_none_or(|kind| kind == "OBJECT");
+    let is_empty = *schema == Value::Bool(false);
+    (!is_object || is_empty).then_some("describes no object at its root")
 }

@@ -6,9 +6,10 @@
 mod conversation;
 mod wishes;
 
-use crate::encode::{EncodeError, Fields, Offered, offered};
+use crate::encode::{EncodeError, Fields, Offered, viewed};
 use crate::endpoint::Endpoint;
 use crate::family::Mode;
+use crate::schema::rooted;
 use conversation::{Content, Conversation};
 use events::prompt::Request;
 use serde::Serialize;
@@ -57,7 +58,7 @@ pub(crate) fn encode(
         return Err(EncodeError::NoModel);
     }
     let mut tools = tools(endpoint, request)?;
-    let Conversation { mut system, mut messages, marks } =
+    let Conversation { mut system, note, mut messages, marks } =
         conversation::conversation(endpoint, request)?;
     let mut wishes = Wishes::read(endpoint, request)?;
     if conversation::is_thoughtless(&messages) {
@@ -78,6 +79,7 @@ pub(crate) fn encode(
     );
     mark(system.last_mut().and_then(Content::mark));
     mark(tools.last_mut().map(|tool| &mut tool.cache_control));
+    system.extend(note);
     let mut fields: Fields = wishes.fields;
     let mut put = |name: &str, value| drop(fields.insert(name.to_owned(), value));
     put("model", to_raw_value(&request.model)?);
@@ -98,28 +100,16 @@ fn tools(endpoint: &Endpoint, request: &Request) -> Result<Vec<Tool>, EncodeErro
         let (name, description) = (std::mem::take(&mut offered.name), offered.description.take());
         // A tool is strict only when its maker says so: the family limits how many may be.
         let strict = offered.strict.filter(|strict| *strict);
-        let input_schema = schema(&name, offered.schema()?)?;
-        Ok(Tool { name, description, input_schema, strict, cache_control: None })
+        let input_schema = rooted(offered.schema()?);
+        Ok(input_schema.map(|input_schema| Tool {
+            name,
+            description,
+            input_schema,
+            strict,
+            cache_control: None,
+        }))
     };
-    offered(endpoint, &request.tools, NAME_CHARS_MAX)?.into_iter().map(tool).collect()
-}
-
-/// A schema must say that it describes an object, and may not choose between forms at its root.
-fn schema(name: &str, schema: Box<RawValue>) -> Result<Box<RawValue>, EncodeError> {
-    let odd = |what| EncodeError::ToolSchema { name: name.to_owned(), what };
-    let mut fields: Fields =
-        serde_json::from_str(schema.get()).map_err(|_| odd("is no JSON object"))?;
-    if ["anyOf", "oneOf", "allOf"].into_iter().any(|key| fields.contains_key(key)) {
-        return Err(odd("chooses between forms at its root"));
-    }
-    match fields.get("type").map(|kind| kind.get()) {
-        Some(r#""object""#) => Ok(schema),
-        Some(_) => Err(odd("describes no object at its root")),
-        None => {
-            fields.insert("type".to_owned(), to_raw_value("object")?);
-            Ok(to_raw_value(&fields)?)
-        }
-    }
+    viewed(endpoint, &request.tools, NAME_CHARS_MAX, tool)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::EncodeError;
 use crate::endpoint::Endpoint;
+use crate::schema::Unfit;
 use events::prompt::Catalogue;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -34,6 +35,33 @@ impl Offered {
             None => Ok(RawValue::from_string(NOTHING.to_owned())?),
         }
     }
+}
+
+/// The tools of a request as a family is told of them. One that it can not be told of is left out and named in the log:
+/// refusing the request would take the others away with it, at every turn.
+///
+/// # Errors
+///
+/// Those of [`offered`], and what `view` says besides that a schema is unfit.
+pub(crate) fn viewed<T>(
+    endpoint: &Endpoint,
+    catalogue: &Catalogue,
+    name_chars_max: usize,
+    view: impl Fn(Offered) -> Result<Result<T, Unfit>, EncodeError>,
+) -> Result<Vec<T>, EncodeError> {
+    let offered = offered(endpoint, catalogue, name_chars_max)?;
+    let mut views = Vec::with_capacity(offered.len());
+    for tool in offered {
+        let name = tool.name.clone();
+        match view(tool)? {
+            Ok(view) => views.push(view),
+            Err(Unfit(why)) => {
+                let (provider, family) = (endpoint.provider.as_str(), endpoint.family.name());
+                tracing::warn!(tool = %name, provider, family, why, "tool_quarantined");
+            }
+        }
+    }
+    Ok(views)
 }
 
 /// The tools, in the catalogue's order, which is by name.

@@ -6,6 +6,7 @@
 use super::EncodeError;
 use events::message::{Message, Part, Role, ToolResult};
 use events::prompt::Request;
+use events::run::chosen::NOTE;
 use events::run::ledger::UNKNOWN_RESULT;
 use serde::Serialize;
 
@@ -54,7 +55,20 @@ pub(crate) fn turns(request: &Request) -> Result<Vec<Turn>, EncodeError> {
         turns.push(position, message)?;
     }
     turns.close(request.messages.len());
-    Ok(turns.out)
+    Ok(noted(turns.out))
+}
+
+/// The turns with our note about this request behind what the operator said at the beginning. It stands last in the
+/// request, because it changes while the rest of it stays.
+fn noted(mut turns: Vec<Turn>) -> Vec<Turn> {
+    let is_note =
+        |turn: &Turn| turn.name.as_deref() == Some(NOTE) && matches!(turn.said, Said::System(_));
+    if let Some(note) = turns.pop_if(|turn| is_note(turn)) {
+        let is_system = |turn: &Turn| matches!(turn.said, Said::System(_));
+        let behind = turns.iter().position(|turn| !is_system(turn)).unwrap_or(turns.len());
+        turns.insert(behind, note);
+    }
+    turns
 }
 
 impl Turns {

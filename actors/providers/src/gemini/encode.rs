@@ -6,10 +6,10 @@
 
 mod contents;
 
-use crate::encode::{EncodeError, Fields, Offered, offered, wishes};
+use crate::encode::{EncodeError, Fields, Offered, viewed, wishes};
 use crate::endpoint::Endpoint;
 use crate::family::Mode;
-use crate::schema;
+use crate::schema::{self, Unfit};
 use events::prompt::Request;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -91,20 +91,19 @@ fn declarations(endpoint: &Endpoint, request: &Request) -> Result<Vec<Declaratio
     let declared = |tool: Offered| {
         let (name, description) = (tool.name.clone(), tool.description.clone());
         if !is_first(&name) {
-            return Err(EncodeError::Param {
-                name: "tools",
-                rule: format!("has the name {name:?}, and Gemini's begin with a letter or _"),
-                mend: "rename that tool",
-            });
+            return Ok(Err(Unfit("has a name that does not begin with a letter or _")));
         }
         let schema: Value = serde_json::from_str(tool.schema()?.get())
             .map_err(|error| EncodeError::Catalogue(error.to_string()))?;
+        if let Some(why) = schema::no_object(&schema) {
+            return Ok(Err(Unfit(why)));
+        }
         // An object without fields is refused; a tool that takes nothing has no parameters.
         let parameters =
             Some(schema::gemini(&schema)).filter(|view| view.get("properties").is_some());
-        Ok(Declaration { name, description, parameters })
+        Ok(Ok(Declaration { name, description, parameters }))
     };
-    offered(endpoint, &request.tools, NAME_CHARS_MAX)?.into_iter().map(declared).collect()
+    viewed(endpoint, &request.tools, NAME_CHARS_MAX, declared)
 }
 
 /// Whether a name begins as the family's do.

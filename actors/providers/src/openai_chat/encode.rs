@@ -5,9 +5,10 @@
 
 mod conversation;
 
-use crate::encode::{EncodeError, Fields, Offered, offered, wishes};
+use crate::encode::{EncodeError, Fields, Offered, viewed, wishes};
 use crate::endpoint::{CacheKey, Endpoint, OutputMax, Quirks, Temperature, Thinking};
 use crate::family::Mode;
+use crate::schema::folded;
 use events::message::{Body, Role};
 use events::prompt::Request;
 use serde::Serialize;
@@ -127,11 +128,13 @@ pub(crate) fn cache_key(request: &Request) -> String {
 fn tools(endpoint: &Endpoint, request: &Request) -> Result<Vec<Tool>, EncodeError> {
     let tool = |mut offered: Offered| {
         let (name, description) = (std::mem::take(&mut offered.name), offered.description.take());
-        let (strict, parameters) = (offered.strict, offered.schema()?);
-        let function = Function { name, description, parameters, strict };
-        Ok(Tool { r#type: "function", function })
+        let (strict, parameters) = (offered.strict, folded(offered.schema()?));
+        Ok(parameters.map(|parameters| {
+            let function = Function { name, description, parameters, strict };
+            Tool { r#type: "function", function }
+        }))
     };
-    offered(endpoint, &request.tools, NAME_CHARS_MAX)?.into_iter().map(tool).collect()
+    viewed(endpoint, &request.tools, NAME_CHARS_MAX, tool)
 }
 
 #[cfg(test)]

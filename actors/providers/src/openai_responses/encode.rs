@@ -6,10 +6,11 @@
 mod conversation;
 mod wishes;
 
-use crate::encode::{EncodeError, Fields, Offered, offered};
+use crate::encode::{EncodeError, Fields, Offered, viewed};
 use crate::endpoint::{CacheKey, Dialect, Endpoint};
 use crate::family::Mode;
 use crate::openai_chat::encode::cache_key;
+use crate::schema::folded;
 use conversation::Conversation;
 use events::prompt::Request;
 use serde::Serialize;
@@ -82,10 +83,16 @@ pub(crate) fn encode(
 fn tools(endpoint: &Endpoint, request: &Request) -> Result<Vec<Tool>, EncodeError> {
     let tool = |mut offered: Offered| {
         let (name, description) = (std::mem::take(&mut offered.name), offered.description.take());
-        let (strict, parameters) = (offered.strict.unwrap_or_default(), offered.schema()?);
-        Ok(Tool { r#type: "function", name, description, parameters, strict })
+        let (strict, parameters) = (offered.strict.unwrap_or_default(), folded(offered.schema()?));
+        Ok(parameters.map(|parameters| Tool {
+            r#type: "function",
+            name,
+            description,
+            parameters,
+            strict,
+        }))
     };
-    offered(endpoint, &request.tools, NAME_CHARS_MAX)?.into_iter().map(tool).collect()
+    viewed(endpoint, &request.tools, NAME_CHARS_MAX, tool)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::encode::{CallIds, EncodeError, Said, history_name, turns};
 use crate::endpoint::{Endpoint, Parts};
 use events::message::{Part, Seal, ToolCall, ToolResult};
 use events::prompt::Request;
+use events::run::chosen::NOTE;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -17,8 +18,12 @@ const FOREIGN: [&str; 3] = ["document", "search_result", "container_upload"];
 const FAILED: [&str; 2] = [r#"{"status":"error""#, r#"{"status":"unknown""#];
 
 /// What is said, ready to be marked.
+#[derive(Default)]
 pub(super) struct Conversation {
     pub(super) system: Vec<Content>,
+    /// Our note about this one request: it stands behind the system's texts and under no mark, for it changes while they
+    /// stay in the provider's cache.
+    pub(super) note: Vec<Content>,
     pub(super) messages: Vec<Wire>,
     /// Marks that the caller set.
     pub(super) marks: usize,
@@ -102,11 +107,15 @@ pub(super) fn conversation(
         seal: endpoint.seal(&request.model),
         parts: endpoint.quirks.parts,
         ids: CallIds::default(),
-        out: Conversation { system: Vec::new(), messages: Vec::new(), marks: 0 },
+        out: Conversation::default(),
     };
     for turn in turns(request)? {
         let position = turn.position;
         let (role, content) = match turn.said {
+            Said::System(texts) if turn.name.as_deref() == Some(NOTE) => {
+                writer.out.note.extend(texts.into_iter().map(Content::text));
+                continue;
+            }
             Said::System(texts) => match writer.system(texts) {
                 Some(late) => ("user", late),
                 None => continue,

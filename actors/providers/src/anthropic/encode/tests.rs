@@ -9,6 +9,7 @@ use events::json::Json;
 use events::message::{Message, Part, Role, ToolCall, ToolResult};
 use events::prompt::{Catalogue, Params};
 use events::quantity::Tokens;
+use events::run::chosen::NOTE;
 use events::run::ledger::UNKNOWN_RESULT;
 use serde_json::{Value, json};
 
@@ -293,13 +294,9 @@ fn what_the_family_refuses_is_named_before_it_is_sent() {
     refused(&request(&[Message { role: Role::User, name: None, parts: audio }]), "does not have");
     refused(&request(&[user("a"), assistant(vec![thought("{", "m")])]), "no JSON");
     let mut tools = request(&[user("a")]);
-    for (catalogue, about) in [
-        (r#"[{"name":"a b"}]"#, "is not 1 to 128"),
-        (r#"[{"name":"f"},{"name":"f"}]"#, "twice"),
-        (r#"[{"name":"f","parameters":{"anyOf":[]}}]"#, "\"f\" chooses between forms"),
-        (r#"[{"name":"f","parameters":{"type":"array"}}]"#, "describes no object"),
-        (r#"[{"name":"f","parameters":7}]"#, "is no JSON object"),
-    ] {
+    for (catalogue, about) in
+        [(r#"[{"name":"a b"}]"#, "is not 1 to 128"), (r#"[{"name":"f"},{"name":"f"}]"#, "twice")]
+    {
         tools.tools = Catalogue::new(Json::from_bytes(catalogue.as_bytes()));
         refused(&tools, about);
     }
@@ -413,4 +410,36 @@ fn a_budget_for_thinking_waits_while_calls_of_another_model_are_answered() {
     assert_eq!(with(vec![thought("{}", "m"), call("x", "{}")]), budget);
     assert_eq!(with(vec![thought("{}", "other"), call("x", "{}")]), Value::Null);
     assert_eq!(wishes(&json!({ "thinking": budget })).unwrap()["thinking"], budget);
+}
+
+#[test]
+fn a_note_about_one_request_stands_behind_the_system_and_under_no_mark() {
+    let note = Message { name: Some(NOTE.to_owned()), ..system("left out: b") };
+    let body = wire(&request(&[system("be brief"), user("a"), note.clone()]));
+    let expected = json!([
+        { "type": "text", "text": "be brief", "cache_control": { "type": "ephemeral" } },
+        { "type": "text", "text": "left out: b" },
+    ]);
+    assert_eq!(body["system"], expected);
+    assert_eq!(body["messages"].as_array().unwrap().len(), 1);
+    let alone = wire(&request(&[user("a"), note]));
+    assert_eq!(alone["system"], json!([{ "type": "text", "text": "left out: b" }]));
+}
+
+#[test]
+fn a_tool_that_chooses_between_forms_is_folded_and_one_that_is_no_object_takes_no_other_away() {
+    let mut given = request(&[user("a")]);
+    let tools = json!([
+        { "name": "a", "parameters": { "oneOf": [{ "properties": { "x": {} }, "required": ["x"] }] } },
+        { "name": "b", "parameters": { "type": "array" } },
+        { "name": "c" },
+        { "name": "d", "parameters": 7 },
+        { "name": "e", "parameters": { "anyOf": [] } },
+    ]);
+    given.tools = Catalogue::new(Json::from_bytes(tools.to_string().as_bytes()));
+    let sent = &wire(&given)["tools"];
+    assert_eq!(sent.as_array().unwrap().len(), 2);
+    let folded = json!({ "type": "object", "properties": { "x": {} }, "required": ["x"] });
+    assert_eq!(sent[0]["input_schema"], folded);
+    assert_eq!(sent[1]["name"], "c");
 }

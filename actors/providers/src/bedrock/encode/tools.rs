@@ -6,7 +6,7 @@
 use super::{NAME_CHARS_MAX, said};
 use crate::encode::{EncodeError, Fields, Offered, offered};
 use crate::endpoint::Endpoint;
-use crate::schema;
+use crate::schema::{self, Unfit};
 use events::prompt::Request;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -78,8 +78,16 @@ pub(super) fn config(
         let (name, description) = (tool.name.clone(), tool.description.clone());
         // An empty description is refused.
         let description = description.filter(|text| !text.trim().is_empty());
-        let input_schema = Schema { json: schema::object(tool.schema()?)? };
-        tools.push(Tool { tool_spec: Spec { name, description, input_schema } });
+        match schema::rooted(tool.schema()?) {
+            Ok(json) => {
+                let input_schema = Schema { json };
+                tools.push(Tool { tool_spec: Spec { name, description, input_schema } });
+            }
+            Err(Unfit(why)) => {
+                let (provider, family) = (endpoint.provider.as_str(), endpoint.family.name());
+                tracing::warn!(tool = %name, provider, family, why, "tool_quarantined");
+            }
+        }
     }
     if tools.is_empty() {
         for name in called {

@@ -286,7 +286,9 @@ fn what_the_family_refuses_is_refused_here() {
     refused(&with("[1]"), "not a JSON object");
     let tool = |json: &str| Request { tools: tools(json), ..with("{}") };
     refused(&tool(r#"[{"name":"note.append"}]"#), "\"note.append\"");
-    refused(&tool(r#"[{"name":"9a"}]"#), "begin with a letter");
+    let left = r#"[{"name":"9a"},{"name":"b"},{"name":"c","parameters":{"type":"array"}}]"#;
+    let left = &wire(&tool(left))["tools"][0]["functionDeclarations"];
+    assert_eq!(*left, json!([{ "name": "b" }]), "one that can not be told of takes no other away");
     let odd = Message {
         role: Role::User,
         name: None,

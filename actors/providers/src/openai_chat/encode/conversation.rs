@@ -5,6 +5,7 @@ use crate::encode::{EncodeError, Said, Turn, history_name, turns, unmarked};
 use crate::endpoint::{Endpoint, Parts, Reasoning};
 use events::message::{Part, Seal, ToolCall};
 use events::prompt::Request;
+use events::run::chosen::NOTE;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -83,6 +84,7 @@ struct Conversation<'a> {
 impl Conversation<'_> {
     fn wire(&self, turn: Turn) -> Result<Wire, EncodeError> {
         let Turn { position, name, said } = turn;
+        let name = name.filter(|name| name != NOTE);
         Ok(match said {
             Said::System(texts) => {
                 Wire { role: "system", name, content: system(texts), ..Wire::default() }
