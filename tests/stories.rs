@@ -51,6 +51,7 @@ mod store_model;
 mod storm;
 mod takeover;
 mod tidy;
+mod tools;
 mod usage;
 mod vault;
 mod views_on_nats;

@@ -18,6 +18,7 @@ mod read_models;
 mod reader;
 mod settings;
 mod stop;
+mod tools;
 
 pub use cluster::View as ClusterView;
 pub use journal::FolderError;
@@ -25,6 +26,7 @@ pub use note::{FILE as NODE_FILE, NodeNote};
 pub use providers::Answering;
 pub use reader::ReaderError;
 pub use stop::Stop;
+pub use tools::{NAMES, ToolsError};
 
 use crate::app::{App, Parts};
 use crate::auth::Verifier;
@@ -37,6 +39,7 @@ use crate::scripted::{self, Scripted};
 use crate::service::{Bounded, router};
 use crate::telemetry::Metrics;
 use ::projections::{self as views, Runner};
+use ::tools::Registry;
 use actors::bus::life::DoorError;
 use actors::bus::{Bus, Local, Nats};
 use actors::clock::Clock;
@@ -67,7 +70,6 @@ use store::jetstream::ConnectError;
 use store::{Faults, OpenError, Store};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tools::{Registry, RegistryError};
 
 /// The journal's file in the data folder.
 pub const JOURNAL: &str = "journal.db";
@@ -147,7 +149,7 @@ pub enum BootError {
     Actors(#[from] NotStarted),
     /// A tool.
     #[error(transparent)]
-    Tools(#[from] RegistryError),
+    Tools(#[from] ToolsError),
     /// A provider's settings.
     #[error(transparent)]
     Provider(#[from] providers::ProviderError),
@@ -274,7 +276,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let verifier = Verifier::new(&own);
     let found = providers::find(&config, start_demo(demo).await?).await?;
     let node = node_over(&store, &entropy, clustered.as_ref());
-    let tools = Arc::new(Registry::new(tools::native::tools(config.data_dir.join(NOTES)))?);
+    let tools = tools::open(&config)?;
     let (live, at_work) = (Arc::new(Live::default()), run::AtWork::default());
     let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
     let (budgets, settings, following) = settings::follow(&store).await?;

@@ -32,6 +32,7 @@ mod selection;
 mod serve;
 mod settings;
 mod sse;
+mod tools;
 mod usage;
 
 pub use context::Context;
@@ -124,6 +125,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Prices(verb) => prices::prices(ctx, &verb),
         Verb::Budget(verb) => wait(budget::budget(ctx, verb)),
         Verb::Approvals(verb) => wait(approvals::approvals(ctx, verb)),
+        Verb::Tools(verb) => wait(tools::tools(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Scripted(typed) => beside_a_node(scripted::scripted(ctx, typed)),

@@ -11,10 +11,12 @@ mod model;
 pub mod nats;
 mod nearest;
 mod origin;
+mod retry;
 mod routes;
 mod rule;
 mod secret;
 mod show;
+mod tools;
 
 pub use environment::{Environment, variable};
 pub use file::NAME as FILE_NAME;
@@ -22,9 +24,11 @@ pub use merge::Problem;
 pub use model::{Model, NotAModel};
 pub use nearest::nearest;
 pub use origin::Origin;
+pub use retry::Retry;
 pub use secret::Secret;
 pub use show::Shown;
 
+use ::tools::Settings;
 use actors::routing::Table;
 use axum::http::HeaderName;
 use events::model_call::{self, OnPolicy};
@@ -158,6 +162,8 @@ pub struct Config {
     pub dead_on_403: bool,
     /// The cluster; without one the journal is a file in the data folder.
     pub nats: Option<nats::Nats>,
+    /// What is ruled about tools.
+    pub tools: Settings,
     /// What is written to the log, and how.
     pub log: Log,
     /// A proxy with TLS stands in front, so that other addresses than loopback may be bound.
@@ -177,36 +183,6 @@ pub struct Limits {
     pub drain: Millis,
     /// How long a run of a session waits for its caller to run the caller's own tools.
     pub client_tool_wait: Millis,
-}
-
-/// Bounds of asking a provider again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
-    /// Extra tries of the same provider (2).
-    pub api_max_retries: u32,
-    /// First pause (500 ms).
-    pub retry_base: Millis,
-    /// Longest pause without a hint (8 s).
-    pub retry_cap: Millis,
-    /// Longest wait that a provider may ask for (900 s).
-    pub retry_wait_max: Millis,
-    /// What is done about content that was refused and connections that can not be trusted.
-    pub on_policy: OnPolicy,
-}
-
-impl Retry {
-    /// The bounds that are frozen into a run.
-    #[must_use]
-    pub fn limits(&self) -> model_call::Limits {
-        model_call::Limits {
-            api_max_retries: self.api_max_retries,
-            retry_base: self.retry_base,
-            retry_cap: self.retry_cap,
-            wait_max: self.retry_wait_max,
-            on_policy: self.on_policy,
-            ..model_call::Limits::default()
-        }
-    }
 }
 
 /// How one provider is reached.
@@ -360,13 +336,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let drain = reader.take_or("limits.drain_seconds", "20", rule::seconds(0, 3_600));
     let client_tool_wait =
         reader.take_or("limits.client_tool_wait_seconds", "600", rule::seconds(1, 86_400));
-    let api_max_retries = reader.take_or("retry.api_max_retries", "2", rule::times(10));
-    let retry_base = reader.take_or("retry.retry_base_ms", "500", rule::millis(1, 60_000));
-    let retry_cap = reader.take_or("retry.retry_cap_ms", "8000", rule::millis(1, 600_000));
-    let retry_wait_max =
-        reader.take_or("retry.retry_wait_max_seconds", "900", rule::seconds(0, 86_400));
-    let on_policy = reader.take_or("retry.fallback_on_policy", "false", rule::switch);
-    let on_policy = on_policy.map(|fall| if fall { OnPolicy::Fall } else { OnPolicy::Surface });
+    let retry = retry::read(reader);
     let format = reader.take_or("log.format", "text", rule::format);
     let level = reader.take_or("log.level", "info", rule::level);
     let behind_proxy = reader.take_or("behind_proxy", "false", rule::switch);
@@ -374,10 +344,11 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let dead_on_403 = reader.take_or("dead_on_403", "false", rule::switch);
     let run_spend_alert = reader.take_or("run_spend_alert_usd", "5", rule::dollars);
     let history = reader.take_or("history_tokens", "12000", rule::tokens(500, 100_000_000));
+    let nats = nats::read(reader);
+    let tools = tools::read(reader);
     let providers = providers(reader, known);
     let (routes, model_routes_path) = routes::read(reader, known, home);
     Some(Config {
-        nats: nats::read(reader),
         bind: bind?,
         credentials_path: credentials_path.unwrap_or(data_dir.as_ref()?.join(CREDENTIALS)),
         dead_on_403: dead_on_403?,
@@ -392,16 +363,12 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
             drain: drain?,
             client_tool_wait: client_tool_wait?,
         },
-        retry: Retry {
-            api_max_retries: api_max_retries?,
-            retry_base: retry_base?,
-            retry_cap: retry_cap?,
-            retry_wait_max: retry_wait_max?,
-            on_policy: on_policy?,
-        },
+        retry: retry?,
         run_spend_alert: run_spend_alert?,
         history: history?,
         providers,
+        nats,
+        tools: tools?,
         log: Log { format: format?, level: level? },
         behind_proxy: behind_proxy?,
     })

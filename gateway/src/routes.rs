@@ -18,6 +18,7 @@ pub mod runs;
 pub mod selection;
 pub mod sessions;
 pub mod spec;
+pub mod tools;
 pub mod turn;
 
 use crate::app::App;
@@ -43,4 +44,5 @@ pub fn routes() -> Router<App> {
         .merge(runs::routes())
         .merge(selection::routes())
         .merge(sessions::routes())
+        .merge(tools::routes())
 }

@@ -1,6 +1,7 @@
 //! Our JSON shapes: the only place that spells a key of ours. A type here is never an event and never a command.
 
 pub mod budget;
+pub mod call;
 pub mod credential;
 pub mod fact;
 pub mod gate;

@@ -37,6 +37,8 @@ pub enum Right {
     BudgetsManage,
     /// Select the model that serves what has no route.
     SelectionManage,
+    /// Call a tool outside any run, and rule about tools.
+    ToolsManage,
 }
 
 impl fmt::Display for Right {
@@ -57,6 +59,7 @@ impl fmt::Display for Right {
             Self::CredentialsManage => "manage provider credentials",
             Self::BudgetsManage => "manage budgets",
             Self::SelectionManage => "select the model",
+            Self::ToolsManage => "manage tools",
         })
     }
 }
@@ -66,7 +69,8 @@ const READER: [Right; 5] =
 const RUNNER: [Right; 3] = [Right::ChatWrite, Right::RunStart, Right::RunStop];
 const APPROVER: [Right; 1] = [Right::HoldAnswer];
 const OPERATOR: [Right; 3] = [Right::JournalBackup, Right::BudgetsManage, Right::SelectionManage];
-const ADMIN: [Right; 3] = [Right::KeysManage, Right::NodesManage, Right::CredentialsManage];
+const ADMIN: [Right; 4] =
+    [Right::KeysManage, Right::NodesManage, Right::CredentialsManage, Right::ToolsManage];
 
 /// Whether a role has a right.
 #[must_use]

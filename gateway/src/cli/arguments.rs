@@ -10,6 +10,7 @@ mod harness;
 mod prices;
 mod run;
 mod scripted;
+mod tools;
 
 pub use approvals::{Approvals, Approve, Deny, Edit};
 pub use auth::{Auth, Import, Login, Profile, Secret};
@@ -19,6 +20,7 @@ pub use harness::{Providers, ProvidersTest, Selection};
 pub use prices::Prices;
 pub use run::{Events, Export, Ls, OneRun, Replay, Run, Start, Tail, Wait};
 pub use scripted::Scripted;
+pub use tools::Tools;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -145,6 +147,9 @@ pub enum Verb {
     /// Calls that wait for somebody to agree
     #[command(subcommand)]
     Approvals(Approvals),
+    /// List, look at and call the tools of a node
+    #[command(subcommand)]
+    Tools(Tools),
     /// Tokens and cost
     #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
     Usage(Usage),

@@ -54,7 +54,7 @@ fn leaves(command: &clap::Command, above: &str) -> BTreeSet<String> {
 }
 
 /// All of them.
-const VERBS: [&str; 62] = [
+const VERBS: [&str; 65] = [
     "serve",
     "init",
     "doctor",
@@ -111,6 +111,9 @@ const VERBS: [&str; 62] = [
     "budget ls",
     "budget show",
     "budget rm",
+    "tools ls",
+    "tools show",
+    "tools test",
     "usage",
     "scripted",
     "config show",

@@ -33,6 +33,8 @@ impl Loaded {
             value: target.to_string(),
             origin: Origin::Environment(format!("{}{role}", super::routes::PREFIX)),
         }));
+        let tools = super::tools::spoken(&self.config.tools).into_iter();
+        rows.extend(tools.map(|(key, value)| self.row(key, value)));
         let cluster = self.config.nats.iter().flat_map(Nats::spoken);
         rows.extend(cluster.map(|(key, value)| self.row(key.to_owned(), value)));
         for (id, provider) in &self.config.providers {

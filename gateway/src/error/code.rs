@@ -76,6 +76,8 @@ codes! {
     InvalidModel        "invalid_model"            BAD_REQUEST           Usage              "invalid_request_error" Useless;
     /// What would be configured can not work.
     ConfigError         "config_error"             BAD_REQUEST           Configuration      "invalid_request_error" Useless;
+    /// The tools that must be offered are more than a provider takes.
+    ToolsTooMany        "tools_too_many"           BAD_REQUEST           Usage              "invalid_request_error" Useless;
     /// There is no key, or the node does not know it.
     Unauthorized        "unauthorized"             UNAUTHORIZED          Auth               "authentication_error"  Useless;
     /// The key's role may not.

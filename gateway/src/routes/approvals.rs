@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{ApiError, Code};
 use crate::extract::Json as Body;
-use crate::wire::tool;
+use crate::wire::call;
 use actors::order::Lane;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -103,7 +103,7 @@ fn found(state: &Folded, run: RunId, number: ApprovalNo) -> Result<&Approval, Ap
 pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
     let (run, number) = approval_id(&id)?;
     let state = observe(&app, run).await?.state;
-    Ok(Json(tool::approval(run, &state, found(&state, run, number)?)))
+    Ok(Json(call::approval(run, &state, found(&state, run, number)?)))
 }
 
 /// Agrees to a call, perhaps with other arguments, perhaps for the rest of the run.
@@ -178,5 +178,5 @@ async fn answered(
     let command = Command::Approval { approval: number, answer: Box::new(answer) };
     let order = app.order(command, caller.actor, Lane::Control);
     let observed = app.decide::<Run>(run, order).await?;
-    Ok(Json(tool::approval(run, &observed.state, found(&observed.state, run, number)?)))
+    Ok(Json(call::approval(run, &observed.state, found(&observed.state, run, number)?)))
 }

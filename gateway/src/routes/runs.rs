@@ -4,6 +4,7 @@ pub mod follow;
 pub mod invocations;
 pub mod journal;
 pub mod list;
+mod offer;
 pub mod start;
 
 use crate::app::App;

@@ -250,7 +250,7 @@ pub(super) const fn waited(why: NotSent) -> Option<u64> {
 
 fn verdict(verdict: &Verdict, bodies: Bodies) -> Value {
     match verdict {
-        Verdict::Server(found) => json!({"runs": "server", "terms": super::tool::terms(found)}),
+        Verdict::Server(found) => json!({"runs": "server", "terms": super::call::terms(found)}),
         Verdict::Client => json!({"runs": "client"}),
         Verdict::Refused(why) => json!({"runs": "nobody", "why": bodies.text(why)}),
     }
@@ -339,7 +339,7 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
         | run::Event::Paused(_)
         | run::Event::Resumed(_)
         | run::Event::ApprovalAsked(_)
-        | run::Event::ApprovalResolved(_) => super::tool::event(event, bodies),
+        | run::Event::ApprovalResolved(_) => super::call::event(event, bodies),
         run::Event::ClientAsked(asked) => {
             json!({"calls": asked.calls, "until": rfc3339(asked.until)})
         }

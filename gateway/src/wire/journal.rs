@@ -31,7 +31,7 @@ pub fn commit(recorded: &Recorded, payloads: &[Arc<[u8]>]) -> Value {
             let (name, event, data) = match &decoded {
                 Ok(known) => {
                     let mut data = fact::fact(known);
-                    super::tool::name_in(&commit.stream, known, &mut data);
+                    super::call::name_in(&commit.stream, known, &mut data);
                     (Some(known.name()), Some(event(known)), data)
                 }
                 Err(_) => (None, None, Value::Null),

@@ -1,7 +1,7 @@
 //! A run's events for its readers: one named event for each fact, deltas between them, and what an attempt that died
 //! had handed out discarded in so many words.
 
-use super::{fact, run as object, tool, usage};
+use super::{call, fact, run as object, usage};
 use actors::live::Delta;
 use events::catalogue::Fact;
 use events::id::RunId;
@@ -73,7 +73,7 @@ pub fn discarded(event: &Event, step: u32) -> Option<Value> {
 #[must_use]
 pub fn data(run: RunId, event: &Event) -> Value {
     let mut data = fact::fact(&Fact::Run(Box::new(event.clone())));
-    tool::name(run, event, &mut data);
+    call::name(run, event, &mut data);
     data
 }
 

@@ -59,7 +59,7 @@ impl Public<'_> {
     pub fn body(&self, bodies: Bodies) -> Value {
         let data = self.fact.map_or(Value::Null, |known| {
             let mut data = fact::told(known, bodies);
-            super::tool::name_in(self.stream, known, &mut data);
+            super::call::name_in(self.stream, known, &mut data);
             data
         });
         self.around(data)

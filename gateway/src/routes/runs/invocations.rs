@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{ApiError, Code};
 use crate::extract::Json as Body;
-use crate::wire::tool::{self, correlation_id};
+use crate::wire::call::{self, correlation_id};
 use actors::order::Lane;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -71,7 +71,7 @@ pub async fn list(State(app): State<App>, Path(id): Path<String>) -> Result<Json
     let run = run_id(&id)?;
     let state = observe(&app, run).await?.state;
     let policy = policy(&state);
-    let all: Vec<Value> = state.invocations.iter().map(|one| tool::invocation(run, one)).collect();
+    let all: Vec<Value> = state.invocations.iter().map(|one| call::invocation(run, one)).collect();
     let used = u32::try_from(all.len()).unwrap_or(u32::MAX);
     Ok(Json(json!({
         "object": "list",
@@ -106,7 +106,7 @@ pub async fn invoke(
         let same = own.name == asked.tool
             && serde_json::from_slice(own.arguments.as_bytes()).ok().as_ref()
                 == Some(&asked.arguments);
-        let stored = || Ok((StatusCode::OK, Json(tool::invocation(run, own))));
+        let stored = || Ok((StatusCode::OK, Json(call::invocation(run, own))));
         return if same { stored() } else { Err(events::run::Refusal::OtherInvocation.into()) };
     }
     let judged = app.judge.judge(spec, &asked.tool, &asked.arguments.to_string()).await;
@@ -118,7 +118,7 @@ pub async fn invoke(
     let order = app.order(command, caller.actor, Lane::Data);
     let observed = app.decide::<Run>(run, order).await?;
     let one = found(run, &observed.state, &asked.correlation_id)?;
-    Ok((StatusCode::ACCEPTED, Json(tool::invocation(run, one))))
+    Ok((StatusCode::ACCEPTED, Json(call::invocation(run, one))))
 }
 
 /// Gives up an invocation whose outcome is unknown: nothing is sent, and no budget comes back.
@@ -140,7 +140,7 @@ pub async fn reconcile(
     let command = Command::Abandon { call, request: decision.request_id, by: caller.actor };
     let order = app.order(command, caller.actor, Lane::Control);
     let observed = app.decide::<Run>(run, order).await?;
-    Ok(Json(tool::invocation(run, found(run, &observed.state, &invocation)?)))
+    Ok(Json(call::invocation(run, found(run, &observed.state, &invocation)?)))
 }
 
 /// Lets a halted run go on.

@@ -1,6 +1,6 @@
 //! `POST /v1/runs`: starts a run and answers at once. The answer means that the run is durable.
 
-use super::object;
+use super::{object, offer};
 use crate::app::{App, place_of};
 use crate::auth::Caller;
 use crate::error::{ApiError, Code};
@@ -16,7 +16,7 @@ use events::id::{RunId, SessionId, digest};
 use events::journal;
 use events::json::Json as JsonBytes;
 use events::message::{Body, Message, Role};
-use events::prompt::Params;
+use events::prompt::{Catalogue, Params};
 use events::quantity::{MicroUsd, Tokens};
 use events::role::{NotARole, Role as Duty};
 use events::run::life::Life;
@@ -58,7 +58,10 @@ struct Asked {
     session_id: Option<String>,
     project_id: Option<String>,
     instructions: Option<String>,
+    /// A person's choice of tools; nothing else is offered.
     enabled_tools: Option<Vec<String>>,
+    /// The disciplines that it is about; tools that only others need are left to the search.
+    domains: Option<Vec<String>>,
     max_steps: Option<u32>,
     max_output_tokens: Option<u64>,
     #[serde(default)]
@@ -265,14 +268,7 @@ fn spec(
     body: &[u8],
 ) -> Result<Spec, ApiError> {
     let input = messages(asked.instructions, asked.input)?;
-    let all = || app.tools.names().map(str::to_owned).collect();
-    // A tool is known by its own name (`note.append`) and by the model's (`note_append`).
-    let wanted: Vec<String> =
-        asked.enabled_tools.unwrap_or_else(all).iter().map(|name| name.replace('.', "_")).collect();
-    let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
-    let tools =
-        app.tools.catalogue(&names).map_err(|error| bad(format!("enabled_tools: {error}")))?;
-    let server_tools = wanted;
+    let plan = offer::plan(app, asked.enabled_tools.as_deref(), asked.domains)?;
     let (name_max, value_max) = METADATA_MAX;
     if let Some((name, _)) =
         asked.metadata.iter().find(|(name, value)| name.len() > name_max || value.len() > value_max)
@@ -303,8 +299,8 @@ fn spec(
         role,
         needs: Needs::Text,
         phase: asked.phase,
-        tools,
-        server_tools,
+        tools: Catalogue::default(),
+        server_tools: vec![],
         params: Params {
             output_max: asked.max_output_tokens.map(Tokens),
             extra: JsonBytes::from_bytes(b"{}"),
@@ -319,7 +315,7 @@ fn spec(
         metadata: asked.metadata,
         input_hash: journal::hash(body),
     };
-    draft(app, said)
+    offer::choose(app, &plan, draft(app, said)?)
 }
 
 /// Dollars as millionths, by way of decimal text: money never goes through binary fractions.
