@@ -31,7 +31,6 @@ pub use show::Shown;
 use ::tools::Settings;
 use actors::routing::Table;
 use axum::http::HeaderName;
-use events::model_call::{self, OnPolicy};
 use events::quantity::{MicroUsd, Millis, Tokens};
 use file::Choice;
 use merge::{Given, Reader};

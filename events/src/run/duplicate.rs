@@ -52,7 +52,7 @@ impl Answers {
     pub fn settled(&mut self, name: &str, arguments: &Json, outcome: ToolOutcome, content: &str) {
         match outcome {
             ToolOutcome::Succeeded => {}
-            ToolOutcome::Failed => return,
+            ToolOutcome::Failed | ToolOutcome::Rejected(_) => return,
         }
         if content.len() > ANSWERS_BYTES_MAX {
             return;
@@ -96,7 +96,7 @@ impl Answers {
 pub fn shared(outcome: ToolOutcome, content: &str) -> String {
     match outcome {
         ToolOutcome::Succeeded => cached(content),
-        ToolOutcome::Failed => content.to_owned(),
+        ToolOutcome::Failed | ToolOutcome::Rejected(_) => content.to_owned(),
     }
 }
 
