@@ -5,13 +5,14 @@
 //! with whose consent is ruled elsewhere, and nothing here repeats a call.
 //!
 //! Reading order: [`tool`] (the trait), [`name`], [`canonical`], [`schema`], [`settings`] (what is ruled), [`registry`],
-//! [`scope`] (what a run may be offered), [`search`], [`native`].
+//! [`scope`] (what a run may be offered), [`search`], [`outbound`], [`native`].
 
 #![warn(missing_docs)]
 
 pub mod canonical;
 pub mod name;
 pub mod native;
+pub mod outbound;
 pub mod registry;
 pub mod schema;
 pub mod scope;

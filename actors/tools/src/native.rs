@@ -1,10 +1,14 @@
 //! The tools that come with the node.
 
 mod clock;
+mod fetch;
 mod note;
+pub mod search;
 
 pub use clock::Clock;
+pub use fetch::Fetch;
 pub use note::Note;
+pub use search::Search;
 
 use crate::tool::Tool;
 use std::path::PathBuf;
