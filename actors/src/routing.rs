@@ -415,7 +415,13 @@ impl Routing {
             output_max: facts.and_then(|facts| facts.output_max).unwrap_or(OUTPUT_MAX),
             family: self.families.get(provider).cloned().unwrap_or_else(usual),
             context_max: facts.and_then(|facts| facts.context_max),
+            tools_max: self.tools_max(provider),
         }
+    }
+
+    fn tools_max(&self, provider: &str) -> Option<u32> {
+        let known = registry::provider(provider).ok()?;
+        known.quirks.tools_max.and_then(|max| u32::try_from(max).ok())
     }
 
     fn not_configured(&self, provider: &str) -> RouteError {

@@ -18,6 +18,7 @@ pub mod hold;
 pub mod ledger;
 pub mod life;
 pub mod mediated;
+mod offer;
 pub mod owed;
 mod recovery;
 pub mod rejection;
@@ -95,6 +96,8 @@ crate::events! {
         ToolNotSent(ledger::ToolNotSent) = 215 / 1 "tool_not_sent";
         /// An operator gave an unknown outcome up.
         ToolReconciled(mediated::ToolReconciled) = 216 / 1 "tool_reconciled";
+        /// Which tools requests offer from here on.
+        ToolsChosen(chosen::ToolsChosen) = 217 / 1 "tools_chosen";
         /// A provider's refusal stopped it.
         Paused(halt::Paused) = 218 / 1 "paused";
         /// It goes on.
@@ -103,6 +106,8 @@ crate::events! {
         ApprovalAsked(approval::ApprovalAsked) = 223 / 1 "approval_asked";
         /// Somebody has answered, or nobody will.
         ApprovalResolved(approval::ApprovalResolved) = 224 / 1 "approval_resolved";
+        /// The same call was made before in this turn: its answer stands.
+        ToolRepeated(ledger::ToolRepeated) = 226 / 1 "tool_repeated";
         /// The caller is asked to run its own tools.
         ClientAsked(hold::ClientAsked) = 220 / 1 "client_tools_asked";
         /// It has.
@@ -142,6 +147,8 @@ impl Event {
             | Self::ToolRetried(_)
             | Self::ToolNotSent(_)
             | Self::ToolReconciled(_)
+            | Self::ToolsChosen(_)
+            | Self::ToolRepeated(_)
             | Self::Paused(_)
             | Self::Resumed(_)
             | Self::ApprovalAsked(_)
@@ -205,6 +212,10 @@ pub struct State {
     pub tools: Vec<ledger::Call>,
     /// Tool calls whose outcome was lost.
     pub tools_unknown: u32,
+    /// What it is offered of them, and why.
+    pub choosing: chosen::Choosing,
+    /// What its calls answered, for those that it repeats.
+    pub done: duplicate::Answers,
     /// Its calls that went through the broker.
     pub invocations: Vec<mediated::Invocation>,
     /// The next hold's number.
@@ -288,7 +299,7 @@ impl Aggregate for Run {
     type EffectId = EffectId;
 
     const KIND: StreamKind = StreamKind::Run;
-    const FOLD: u32 = 9;
+    const FOLD: u32 = 10;
 
     fn stream(id: &RunId) -> StreamKey {
         StreamKey::rooted(StreamKind::Run, id.place().partition, id)
@@ -350,6 +361,8 @@ impl Aggregate for Run {
             Event::ToolRetried(event) => ledger::on_retried(to, event),
             Event::ToolNotSent(event) => ledger::on_not_sent(to, event),
             Event::ToolReconciled(event) => ledger::on_reconciled(to, event),
+            Event::ToolsChosen(event) => offer::on_chosen(to, event),
+            Event::ToolRepeated(event) => ledger::on_repeated(to, event),
             Event::Paused(event) => halt::on_paused(to, event),
             Event::Resumed(event) => halt::on_resumed(to, event),
             Event::ApprovalAsked(event) => approval::on_asked(to, event),

@@ -275,6 +275,8 @@ fn apply(kept: &mut Kept, event: &Event, when: When) -> Option<()> {
         | Event::SpendCrossed(_)
         | Event::ToolNotSent(_)
         | Event::ToolReconciled(_)
+        | Event::ToolsChosen(_)
+        | Event::ToolRepeated(_)
         | Event::SliceAsked(_)
         | Event::SliceGranted(_)
         | Event::SliceRefused(_)

@@ -247,6 +247,8 @@ fn evolve(before: Option<Open>, event: &Event) -> Result<Step, IllegalEvent> {
         | Event::ToolRetried(_)
         | Event::ToolNotSent(_)
         | Event::ToolReconciled(_)
+        | Event::ToolsChosen(_)
+        | Event::ToolRepeated(_)
         | Event::Paused(_)
         | Event::Resumed(_)
         | Event::ApprovalAsked(_)

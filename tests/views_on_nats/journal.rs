@@ -67,6 +67,7 @@ fn spec() -> Arc<Spec> {
         output_max: Tokens(1_000),
         family: "f".into(),
         context_max: None,
+        tools_max: None,
     };
     Arc::new(Spec {
         plane: Plane::Run,
@@ -80,6 +81,7 @@ fn spec() -> Arc<Spec> {
         dropped: vec![],
         independence: events::role::Independence::Off,
         tools: Catalogue::default(),
+        plan: Default::default(),
         server_tools: vec![],
         params: Params::default(),
         input: vec![Message::text(Role::User, "hi").body()],

@@ -151,6 +151,7 @@ impl Hosted for Run {
 
     fn noted(world: &World, run: &RunId, before: &run::State, after: &run::State) {
         account::tell(&world.fallbacks, *run, (before, after), world.clock.now());
+        dropped(run, before, after);
     }
 
     /// A run that is ended keeps what was seen of the call in flight, and pays nothing for one that has not left.
@@ -190,6 +191,19 @@ impl Hosted for Run {
             }
         }
     }
+}
+
+/// Says which tools do not fit into what a provider takes: once in a run for each set of them.
+fn dropped(run: &RunId, before: &run::State, after: &run::State) {
+    let Some(chosen) = after.choosing.now.as_ref().filter(|now| before.choosing.is_news(now))
+    else {
+        return;
+    };
+    let (kept, count, names) =
+        (chosen.offered.len(), chosen.dropped.len(), chosen.dropped.join(","));
+    let limit = chosen.cap;
+    tracing::warn!(%run, limit, kept, dropped = count, tools = names, "tool_schemas_truncated");
+    tracing::info!(%run, dropped = count, tools = names, "chat_tools_dropped");
 }
 
 fn refused(class: Class, message: String) -> Settled {
@@ -301,8 +315,11 @@ async fn ended(
 fn intended(ask: &AskModel, messages: Vec<Body>) -> Option<Request> {
     let refs: Vec<MessageRef> = messages.iter().map(MessageRef::from).collect();
     let fold = ask.asked.fold.as_ref();
-    let names = context::names(&refs, fold);
-    let request = request(ask, context::render(messages, fold));
+    let mut names = context::names(&refs, fold);
+    names.extend(ask.note.iter().map(Body::hash));
+    let mut messages = context::render(messages, fold);
+    messages.extend(ask.note.iter().cloned());
+    let request = request(ask, messages);
     let hash = request.hash_of(&ask.candidate.provider, &names);
     (hash == ask.asked.request).then_some(request)
 }
@@ -311,7 +328,7 @@ fn intended(ask: &AskModel, messages: Vec<Body>) -> Option<Request> {
 fn request(ask: &AskModel, messages: Vec<Body>) -> Request {
     Request {
         model: ask.candidate.model.clone(),
-        tools: ask.spec.tools.clone(),
+        tools: ask.tools.clone(),
         messages,
         params: ask.spec.params.clone(),
     }

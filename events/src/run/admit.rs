@@ -2,9 +2,9 @@
 //! once, all of it together; an invocation waits for the one before it; and once somebody has to agree to one of them, they
 //! run one after the other. What is refused is refused before anybody is asked about it.
 
-use super::ledger::{Ask, Call, Standing, ToolAsked, ToolRefused, Verdict};
+use super::ledger::{Ask, Call, Standing, ToolAsked, ToolRefused, ToolRepeated, Verdict};
 use super::terms::Consent;
-use super::{Event, State, approval, mediated, owed};
+use super::{Event, State, approval, duplicate, mediated, owed};
 use crate::quantity::Instant;
 
 /// The calls of an answer that are not the caller's, all of them waiting.
@@ -55,6 +55,11 @@ fn next(state: &State, now: Instant) -> Option<Event> {
     if refused.is_some() {
         return refused;
     }
+    let repeated = waiting.iter().find_map(|one| repeated(state, one));
+    if repeated.is_some() {
+        return repeated;
+    }
+    let waiting: Vec<&Call> = waiting.into_iter().filter(|one| !is_twin(state, one)).collect();
     if is_serial(state) {
         let at_work =
             |one: &Call| matches!(one.standing, Standing::Open { .. } | Standing::Held(_));
@@ -62,6 +67,36 @@ fn next(state: &State, now: Instant) -> Option<Event> {
         return start(state, first, now);
     }
     waiting.into_iter().find_map(|one| start(state, one, now))
+}
+
+/// The earlier call of the same answer that asks the same.
+fn twin<'a>(state: &'a State, call: &Call) -> Option<&'a Call> {
+    let same = |one: &&Call| {
+        one.index < call.index && one.name == call.name && one.arguments == call.arguments
+    };
+    state.tools.iter().filter(|one| one.terms().is_some()).find(same)
+}
+
+/// Whether it waits for the outcome of one that asks the same.
+fn is_twin(state: &State, call: &Call) -> bool {
+    twin(state, call).is_some_and(Call::is_unsettled)
+}
+
+/// A call that was made before in this turn, or in this answer: its outcome stands.
+fn repeated(state: &State, call: &Call) -> Option<Event> {
+    call.terms()?;
+    let told = |one: &Call| match &one.standing {
+        Standing::Settled(content) => Some(content.clone()),
+        Standing::Waiting | Standing::Held(_) | Standing::Open { .. } => None,
+    };
+    let content = match state.done.judge(&[(&call.name, &call.arguments)]).pop() {
+        Some(duplicate::Verdict::Again(content)) => content,
+        Some(duplicate::Verdict::New | duplicate::Verdict::Twin(_)) | None => {
+            twin(state, call).and_then(told)?
+        }
+    };
+    let (index, id, name) = (call.index, call.id.clone(), call.name.clone());
+    Some(Event::ToolRepeated(ToolRepeated { index, id, name, content }))
 }
 
 /// Why a call is not run at all: known before anybody is asked about it.

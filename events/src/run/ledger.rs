@@ -7,7 +7,7 @@ use super::mediated::{self, Admission, Disposition};
 use super::rejection::Rejection;
 use super::spec::ReplayClass;
 use super::terms::Terms;
-use super::{Event, Refusal, State, course, owed, step};
+use super::{Event, Refusal, State, course, offer, owed, step};
 use crate::id::digest;
 use crate::json::Json;
 use crate::leave::NotSent;
@@ -77,6 +77,19 @@ pub struct ToolRefused {
     /// The model-facing name.
     pub name: String,
     /// What the model is told.
+    pub content: String,
+}
+
+/// The same call was made before in this turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolRepeated {
+    /// Its place in the model's answer.
+    pub index: u32,
+    /// The provider's id of the call.
+    pub id: String,
+    /// The model-facing name.
+    pub name: String,
+    /// What the model is told: the answer that it had.
     pub content: String,
 }
 
@@ -378,6 +391,11 @@ pub(super) fn on_refused(state: &mut State, event: &ToolRefused) -> Option<()> {
     Some(())
 }
 
+pub(super) fn on_repeated(state: &mut State, event: &ToolRepeated) -> Option<()> {
+    waiting_at(state, event.index)?.standing = Standing::Settled(event.content.clone());
+    Some(())
+}
+
 fn settle(state: &mut State, call: ToolNo, content: &str, disposition: Disposition) -> Option<()> {
     under_way(state, call)?;
     mediated::on_settled(state, call, disposition)?;
@@ -394,7 +412,16 @@ pub(super) fn on_receipt(state: &mut State, event: &ToolReceipt) -> Option<()> {
         ToolOutcome::Failed => Disposition::Rejected { class: Rejection::Other, content },
         ToolOutcome::Rejected(class) => Disposition::Rejected { class, content },
     };
-    settle(state, event.call, &event.content, disposition)
+    let of_step = state.tools.iter().find(|one| one.call == Some(event.call));
+    let asked = of_step.map(|one| (one.name.clone(), one.arguments.clone()));
+    settle(state, event.call, &event.content, disposition)?;
+    if let Some((name, arguments)) = asked {
+        state.done.settled(&name, &arguments, event.outcome, &event.content);
+        if event.outcome == ToolOutcome::Succeeded {
+            offer::on_success(state, &name, &event.content);
+        }
+    }
+    Some(())
 }
 
 pub(super) fn on_unknown(state: &mut State, event: &ToolUnknown) -> Option<()> {

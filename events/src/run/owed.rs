@@ -6,12 +6,13 @@ use super::mediated;
 use super::spec::{Candidate, Spec};
 use super::step::{self, CallNo};
 use super::terms::Terms;
-use super::{Command, Event, State, approval, draw, halt, hold};
+use super::{Command, Event, State, approval, draw, halt, hold, offer};
 use crate::aggregate::Wake;
 use crate::budget::{Amount, Scope};
 use crate::id::SessionId;
 use crate::message::Body;
 use crate::model_call::Without;
+use crate::prompt::Catalogue;
 use crate::quantity::{Instant, Millis};
 use std::sync::Arc;
 
@@ -50,6 +51,10 @@ pub struct AskModel {
     pub candidate: Candidate,
     /// The frozen request.
     pub spec: Arc<Spec>,
+    /// The tools that it offers.
+    pub tools: Catalogue,
+    /// What the model is told, behind everything else, of those that it does not.
+    pub note: Option<Body>,
     /// The conversation and what it said before.
     pub history: Option<(SessionId, Arc<[MessageRef]>)>,
     /// What the run said.
@@ -115,7 +120,10 @@ pub(super) fn pending(state: &State) -> Vec<(EffectId, Effect)> {
         return vec![];
     };
     let model = state.model.as_ref().and_then(|open| {
+        let (tools, note) = offer::sent(&state.choosing, spec);
         let ask = AskModel {
+            tools,
+            note,
             asked: open.asked.clone(),
             candidate: step::candidate(state, open)?.clone(),
             spec: Arc::clone(spec),

@@ -189,6 +189,8 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
         | Event::ModelDelayed(_)
         | Event::SliceAsked(_)
         | Event::ToolRefused(_)
+        | Event::ToolsChosen(_)
+        | Event::ToolRepeated(_)
         | Event::Paused(_)
         | Event::ApprovalAsked(_)
         | Event::ClientAsked(_)

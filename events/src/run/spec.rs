@@ -1,5 +1,6 @@
 //! What a run was asked to do, frozen when it is queued, so that a later change of configuration changes no run.
 
+use super::choose::Plan;
 use super::terms::Source;
 use crate::budget::Scope;
 use crate::message::Body;
@@ -53,6 +54,8 @@ pub struct Candidate {
     pub family: String,
     /// The most input it reads, where that is known.
     pub context_max: Option<Tokens>,
+    /// The most tools that a request to its provider offers; `None` for any number.
+    pub tools_max: Option<u32>,
 }
 
 /// Why a model that was meant to serve is not in the route.
@@ -171,6 +174,8 @@ pub struct Spec {
     pub independence: Independence,
     /// The tools offered to the model.
     pub tools: Catalogue,
+    /// What of them is offered first where not all are; empty when all of them always are.
+    pub plan: Plan,
     /// Which of them run on the server, by model-facing name; the others are the caller's.
     pub server_tools: Vec<String>,
     /// What the caller wants of the model.

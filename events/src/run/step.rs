@@ -9,13 +9,14 @@ use super::life::{self, MessageRef, Outcome, Reason};
 use super::served::{self, ServedBy};
 use super::spec::{Candidate, Spec};
 use super::{
-    Event, Refusal, State, admit, course, draw, hold, ledger, owed, recovery, tried, unsent, view,
+    Event, Refusal, State, admit, course, draw, hold, ledger, offer, owed, recovery, tried, unsent,
+    view,
 };
 use crate::context::Fold;
 use crate::leave::NotSent;
 use crate::message::Body;
 use crate::model_call::{self, Action, Attempts, Class};
-use crate::prompt::{request_hash, tokens_upper};
+use crate::prompt::{Catalogue, request_hash, tokens_upper};
 use crate::quantity::{Instant, MicroUsd, Millis, Tokens};
 use crate::record::Hash;
 use crate::usage::{Billing, Usage};
@@ -241,8 +242,8 @@ pub(super) fn refs(state: &State) -> Vec<MessageRef> {
     state.history.iter().copied().chain(own).chain(news.iter().map(MessageRef::from)).collect()
 }
 
-fn reserve(bytes: u64, spec: &Spec, candidate: &Candidate) -> Option<MicroUsd> {
-    let tools = spec.tools.json().as_bytes().len();
+fn reserve(bytes: u64, tools: &Catalogue, spec: &Spec, candidate: &Candidate) -> Option<MicroUsd> {
+    let tools = tools.json().as_bytes().len();
     let input = Tokens(bytes).plus(tokens_upper(tools));
     let output = spec.params.output_max.unwrap_or(candidate.output_max);
     candidate.price.map(|price| price.worst(input, output))
@@ -273,8 +274,16 @@ pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<E
         let detail = "the route has no candidate left".to_owned();
         return life::close(state, Outcome::Errored, Reason::ModelFailed(Class::Unknown), detail);
     };
+    let offer = match offer::offer(state, spec, (candidate, who)) {
+        Ok(offer) => offer,
+        Err(many) => {
+            let reason = Reason::ModelFailed(Class::ToolsTooMany);
+            return life::close(state, Outcome::Errored, reason, many.to_string());
+        }
+    };
     let view = view::view(state, spec, (candidate, who));
-    let reserved = reserve(view.bytes, spec, who);
+    let note = offer.note.as_ref().map_or(0, |note| MessageRef::from(note).bytes);
+    let reserved = reserve(view.bytes.saturating_add(note), &offer.tools, spec, who);
     if !within_budget(state, spec, who, reserved) {
         let detail = "the next model call does not fit the run's budget".to_owned();
         return life::close(state, Outcome::Exhausted, Reason::Budget, detail);
@@ -282,9 +291,10 @@ pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<E
     if let Some(asked) = draw::short(state, spec, (candidate, who), reserved, not_before) {
         return vec![asked];
     }
-    let (tools, names) = (spec.tools.hash(), &view.names);
-    let request = request_hash(&who.provider, &who.model, tools, names, &spec.params);
-    vec![Event::ModelAsked(ModelAsked {
+    let (tools, mut names) = (offer.tools.hash(), view.names);
+    names.extend(offer.note.iter().map(Body::hash));
+    let request = request_hash(&who.provider, &who.model, tools, &names, &spec.params);
+    let asked = Event::ModelAsked(ModelAsked {
         call: state.next_call,
         step: state.step + u32::from(state.between_steps),
         candidate: u32::try_from(candidate).unwrap_or(u32::MAX),
@@ -292,7 +302,8 @@ pub(super) fn ask(state: &State, candidate: usize, not_before: Instant) -> Vec<E
         request,
         reserved,
         fold: view.fold,
-    })]
+    });
+    offer.event.into_iter().chain([asked]).collect()
 }
 
 pub(super) fn settled(

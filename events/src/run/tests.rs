@@ -40,6 +40,7 @@ fn candidate(model: &str) -> Candidate {
         output_max: Tokens(100),
         family: "f".into(),
         context_max: None,
+        tools_max: None,
     }
 }
 
@@ -56,6 +57,7 @@ fn spec(plane: Plane) -> Arc<Spec> {
         dropped: vec![],
         independence: crate::role::Independence::Off,
         tools: Catalogue::default(),
+        plan: Default::default(),
         server_tools: vec!["note_append".into(), "clock_now".into()],
         params: Params::default(),
         input: vec![Message::text(Role::User, "hi").body()],
@@ -88,6 +90,11 @@ fn open_in_session() -> Command {
 
 fn ask(id: &str, verdict: Verdict) -> Ask {
     Ask { id: id.into(), name: format!("tool_{id}"), arguments: Json::from_bytes(b"{}"), verdict }
+}
+
+/// The same call is not made twice in a run: each of these is another one.
+fn nth(n: u32, call: Ask) -> Ask {
+    Ask { arguments: Json::from(format!("{{\"n\":{n}}}")), ..call }
 }
 
 fn server(class: ReplayClass) -> Verdict {
@@ -328,8 +335,8 @@ fn stop_closes_everything_that_is_open_in_one_commit() {
 
 #[test]
 fn the_step_limit_and_the_budget_end_a_run() {
-    let tool = || vec![ask("a", server(ReplayClass::ReadOnly))];
-    let given = [open(Plane::Run), answered(0, tool()), receipt(0, 0), answered(1, tool())];
+    let tool = |n| vec![nth(n, ask("a", server(ReplayClass::ReadOnly)))];
+    let given = [open(Plane::Run), answered(0, tool(0)), receipt(0, 0), answered(1, tool(1))];
     let state = check(&given, &receipt(1, 0), Ok(&["tool_receipt", "finished"]));
     assert_eq!(state.ended().unwrap().reason, Reason::StepLimit);
     let mut poor = Spec::clone(&spec(Plane::Run));
@@ -476,13 +483,13 @@ fn a_cost_beyond_its_mark_is_said_once() {
     let mut spec = Spec::clone(&spec(Plane::Run));
     spec.limits = Limits { spend_alert: Some(MicroUsd(30)), ..Limits::default() };
     let open = Command::Open { spec: Arc::new(spec), session: None, grant: None };
-    let tool = || vec![ask("a", server(ReplayClass::ReadOnly))];
+    let tool = |n| vec![nth(n, ask("a", server(ReplayClass::ReadOnly)))];
     let mut given = vec![open];
     for (call, said) in [(0, false), (1, true), (2, false)] {
-        let events = Run::decide(&after(&given), &answered(call, tool()), NOW).unwrap();
+        let events = Run::decide(&after(&given), &answered(call, tool(call)), NOW).unwrap();
         let names: Vec<_> = events.iter().map(Event::name).collect();
         assert_eq!(names.contains(&"spend_crossed"), said, "{call}: {names:?}");
-        given.extend([answered(call, tool()), receipt(call, 0)]);
+        given.extend([answered(call, tool(call)), receipt(call, 0)]);
     }
     let state = after(&given);
     assert!(state.spend_crossed && state.answered == 3);
@@ -495,6 +502,7 @@ mod brokered;
 mod bytes;
 mod draws;
 mod folded;
+mod offered;
 mod partial;
 mod served;
 mod withheld;

@@ -1,8 +1,8 @@
 //! What of a run's conversation is sent to a candidate: its rules are the context's, its bounds are the run's.
 
-use super::State;
 use super::spec::{Candidate, Plane, Spec};
 use super::step::{self, OpenCall};
+use super::{State, offer};
 use crate::context::stats::{Stats, stats};
 use crate::context::{self, Bounds, Plan};
 use crate::model_call::{Attempts, Class};
@@ -10,8 +10,9 @@ use crate::model_call::{Attempts, Class};
 /// Of 100 parts of what a model reads, those beyond which a conversation is folded.
 const WINDOW_SHARE: u64 = 60;
 
-fn tools(spec: &Spec) -> u64 {
-    u64::try_from(spec.tools.json().as_bytes().len()).unwrap_or(u64::MAX)
+fn tools(state: &State, spec: &Spec) -> u64 {
+    let (tools, _note) = offer::sent(&state.choosing, spec);
+    u64::try_from(tools.json().as_bytes().len()).unwrap_or(u64::MAX)
 }
 
 /// What the conversation must keep to before that candidate; `refused` is a size that it was learnt to be too much.
@@ -27,7 +28,7 @@ fn bounds(state: &State, spec: &Spec, who: &Candidate, refused: Option<u64>) -> 
     Bounds {
         history: state.history.len(),
         history_max: Some(context::bytes(spec.limits.history_max)),
-        window: window.map(|bytes| bytes.saturating_sub(tools(spec))),
+        window: window.map(|bytes| bytes.saturating_sub(tools(state, spec))),
     }
 }
 
@@ -45,10 +46,10 @@ pub(super) fn shorter(state: &State, spec: &Spec, open: &OpenCall, class: Class)
     }
     let who = step::candidate(state, open)?;
     let place = usize::try_from(open.asked.candidate).ok()?;
-    let sent = view(state, spec, (place, who)).bytes.saturating_add(tools(spec));
+    let sent = view(state, spec, (place, who)).bytes.saturating_add(tools(state, spec));
     let half = sent / 2;
     let plan = context::plan(&step::refs(state), &bounds(state, spec, who, Some(half)));
-    let then = plan.bytes.saturating_add(tools(spec));
+    let then = plan.bytes.saturating_add(tools(state, spec));
     (then.saturating_mul(10) <= sent.saturating_mul(9)).then_some(half)
 }
 
@@ -75,6 +76,6 @@ impl State {
         let spec = self.spec.as_ref()?;
         let place = self.attempts.candidate;
         let plan = view(self, spec, (place, spec.route.get(place)?));
-        Some(stats(&step::refs(self), tools(spec), plan.fold.as_ref()))
+        Some(stats(&step::refs(self), tools(self, spec), plan.fold.as_ref()))
     }
 }

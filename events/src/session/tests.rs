@@ -28,6 +28,7 @@ fn spec() -> Arc<Spec> {
         dropped: vec![],
         independence: crate::role::Independence::Off,
         tools: Catalogue::default(),
+        plan: Default::default(),
         server_tools: vec![],
         params: Params::default(),
         input: vec![said("hi")],

@@ -273,6 +273,7 @@ mod tests {
             independence: events::role::Independence::Off,
             route_source: "call".into(),
             tools: Catalogue::default(),
+            plan: Default::default(),
             server_tools: vec![],
             params: Params::default(),
             input: vec![],

@@ -10,6 +10,7 @@ use events::prompt::{Catalogue, Params};
 use events::quantity::Millis;
 use events::record::{Actor, Hash};
 use events::role::Role;
+use events::run::choose::Plan;
 use events::run::spec::{ApprovalMode, Delivery, LOGIC, Limits, Plane, Spec, Unfit};
 use events::run::terms::Source;
 use std::collections::BTreeMap;
@@ -135,6 +136,7 @@ pub fn draft(app: &App, draft: Draft<'_>) -> Result<Spec, ApiError> {
         independence: app.routing().independence(),
         route_source: routed.source.name().to_owned(),
         tools: draft.tools,
+        plan: Plan::default(),
         server_tools: draft.server_tools,
         params: draft.params,
         input: draft.input,

@@ -179,6 +179,18 @@ fn decision(event: &Event, bodies: Bodies) -> Value {
     if let Event::Paused(paused) = event {
         return pause(paused);
     }
+    if let Event::ToolsChosen(chosen) = event {
+        return json!({"offered": chosen.offered, "dropped": chosen.dropped, "tools_max": chosen.cap});
+    }
+    if let Event::ToolRepeated(repeated) = event {
+        return json!({
+            "index": repeated.index,
+            "id": repeated.id,
+            "name": repeated.name,
+            "executed": false,
+            "content": bodies.text(&repeated.content),
+        });
+    }
     if let Event::Resumed(resumed) = event {
         return json!({"by": decider(&resumed.by)});
     }

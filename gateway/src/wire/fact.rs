@@ -336,6 +336,8 @@ fn run_event(event: &run::Event, bodies: Bodies) -> Value {
         | run::Event::ToolRetried(_)
         | run::Event::ToolNotSent(_)
         | run::Event::ToolReconciled(_)
+        | run::Event::ToolsChosen(_)
+        | run::Event::ToolRepeated(_)
         | run::Event::Paused(_)
         | run::Event::Resumed(_)
         | run::Event::ApprovalAsked(_)

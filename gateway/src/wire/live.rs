@@ -38,6 +38,8 @@ pub const fn name(event: &Event) -> &'static str {
         Event::ToolRetried(_) => "tool.retried",
         Event::ToolNotSent(_) => "tool.not_sent",
         Event::ToolReconciled(_) => "tool.reconciled",
+        Event::ToolsChosen(_) => "tools.chosen",
+        Event::ToolRepeated(_) => "tool.repeated",
         Event::Paused(_) => "run.paused",
         Event::Resumed(_) => "run.resumed",
         Event::ApprovalAsked(_) => "tool.approval_requested",

@@ -52,6 +52,7 @@ fn candidate(provider: &str, model: &str, price: Option<Price>) -> Candidate {
         output_max: Tokens(100),
         family: "f".into(),
         context_max: None,
+        tools_max: None,
     }
 }
 
@@ -76,6 +77,7 @@ pub(crate) fn spec(project: &str, text: &str) -> Arc<Spec> {
         dropped: vec![],
         independence: events::role::Independence::Off,
         tools: Catalogue::default(),
+        plan: Default::default(),
         server_tools: vec!["clock_now".into()],
         params: Params::default(),
         input: vec![said(text)],

@@ -75,6 +75,7 @@ fn run_spec() -> Arc<spec::Spec> {
         dropped: vec![],
         independence: events::role::Independence::Off,
         tools: Catalogue::default(),
+        plan: Default::default(),
         server_tools: vec![],
         params: Params::default(),
         input: vec![said("hi")],

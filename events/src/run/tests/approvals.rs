@@ -128,7 +128,11 @@ fn an_approval_for_the_run_covers_what_fits_and_nothing_else() {
     let pattern = Pattern::exact(&Json::from_bytes(b"{}"));
     let all = answer(0, Resolution::Approved { edited: None, reach: Reach::Run(pattern) });
     let given = [open(Plane::Run), answered(0, vec![writes("a")]), all, receipt(0, 0)];
-    check(&given, &answered(1, vec![writes("a")]), Ok(&["model_answered", "tool_intent"]));
+    // The call itself was made: only one that is lost or failed is made again.
+    let failed = ledger::Settled::Receipt(ToolOutcome::Failed, "no".into());
+    let failed = Command::Tool { call: ToolNo(0), attempt: 0, outcome: failed };
+    let again = [&given[..3], &[failed]].concat();
+    check(&again, &answered(1, vec![writes("a")]), Ok(&["model_answered", "tool_intent"]));
     check(&given, &answered(1, vec![writes("b")]), Ok(&["model_answered", "approval_asked"]));
     let mut other = writes("a");
     other.arguments = Json::from_bytes(br#"{"x":1}"#);
@@ -174,4 +178,16 @@ pub(super) fn samples() -> Vec<Event> {
     let mut all = Run::decide(&after(&given[..1]), &given[1], NOW).unwrap();
     all.extend(Run::decide(&after(&given), &answer(0, resolution), NOW).unwrap());
     all
+}
+
+#[test]
+fn a_call_that_was_made_in_this_turn_is_not_made_again_and_one_that_failed_is() {
+    let given = [open(Plane::Run), answered(0, vec![reads("a"), reads("a"), reads("b")])];
+    // The second is the same as the first, and waits for its outcome.
+    assert_eq!(Run::pending(&after(&given)).len(), 2);
+    let state = check(&given, &receipt(0, 0), Ok(&["tool_receipt", "tool_repeated"]));
+    assert!(said(&state, 1).contains("\"cached\":true"), "{}", said(&state, 1));
+    let given = [given.to_vec(), vec![receipt(0, 0), receipt(1, 0)]].concat();
+    let when = answered(1, vec![reads("a")]);
+    check(&given, &when, Ok(&["model_answered", "tool_repeated", "finished"]));
 }

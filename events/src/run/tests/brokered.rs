@@ -91,9 +91,9 @@ fn each_intent_draws_a_call_whatever_comes_of_it_and_the_limit_is_told_to_the_mo
     let mut given = vec![open_with(policy)];
     let outcomes = [receipt(0, 0), refused(1, Rejection::Other, None), tool_not_sent(2, 0)];
     for (call, outcome) in (0_u32..).zip(outcomes) {
-        given.extend([answered(call, vec![looks("a")]), outcome]);
+        given.extend([answered(call, vec![nth(call, looks("a"))]), outcome]);
     }
-    let when = answered(3, vec![looks("a")]);
+    let when = answered(3, vec![nth(3, looks("a"))]);
     let state = check(&given, &when, Ok(&["model_answered", "tool_refused", "model_asked"]));
     assert_eq!(state.invocations.len(), 3);
     let last = told(&state).pop().unwrap();

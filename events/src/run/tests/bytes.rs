@@ -39,6 +39,10 @@ fn samples() -> Vec<Event> {
     all.push(Event::ToolNotSent(ledger::ToolNotSent { call: ToolNo(2), why }));
     all.extend(draws::samples());
     all.extend(brokered::samples());
+    let (id, name, content) = ("a".to_owned(), "t".to_owned(), "c".to_owned());
+    all.push(Event::ToolRepeated(ledger::ToolRepeated { index: 1, id, name, content }));
+    let (offered, dropped) = (vec!["a".to_owned()], vec!["b".to_owned()]);
+    all.push(Event::ToolsChosen(chosen::ToolsChosen { offered, dropped, cap: Some(1) }));
     all.extend(approvals::samples());
     all
 }

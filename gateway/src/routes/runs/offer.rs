@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::error::{ApiError, Code};
-use events::run::choose::{self, Choice, Plan};
+use events::run::choose::{self, Plan};
 use events::run::spec::Spec;
 use std::collections::BTreeSet;
 use tools::scope::{self, Scope};
@@ -50,24 +50,20 @@ pub(super) fn plan(
     scope::plan(&app.tools, scope).map_err(|error| bad(format!("enabled_tools: {error}")))
 }
 
-/// The run with the tools that every provider of its route takes.
+/// The run with all that it may be offered; what a request offers of it is chosen with each one, by what its provider takes.
 ///
 /// # Errors
 ///
 /// 400 when what must be kept is more than that.
 pub(super) fn choose(app: &App, plan: &Plan, mut spec: Spec) -> Result<Spec, ApiError> {
-    let endpoints = spec.route.iter().filter_map(|who| app.answering.endpoint(&who.provider));
-    let cap = endpoints.filter_map(|endpoint| endpoint.quirks.tools_max).min();
-    let Choice { offered, dropped } = choose::choose(plan, cap, &[], &BTreeSet::new())
+    let caps = spec.route.iter().filter_map(|who| who.tools_max).min();
+    let cap = caps.and_then(|cap| usize::try_from(cap).ok());
+    // Nobody is asked for what no provider of the route would take.
+    choose::choose(plan, cap, &[], &BTreeSet::new())
         .map_err(|error| ApiError::new(Code::ToolsTooMany, error.to_string()))?;
-    if !dropped.is_empty() {
-        let (limit, kept, count) = (cap.unwrap_or_default(), offered.len(), dropped.len());
-        let names = dropped.join(",");
-        tracing::warn!(limit, kept, dropped = count, tools = names, "tool_schemas_truncated");
-        tracing::info!(dropped = count, tools = names, "chat_tools_dropped");
-    }
-    let names: Vec<&str> = offered.iter().map(String::as_str).collect();
+    let names: Vec<&str> = plan.lines.iter().map(|line| line.name.as_str()).collect();
     spec.tools = app.tools.catalogue(&names).map_err(|error| bad(error.to_string()))?;
-    spec.server_tools = offered;
+    spec.server_tools = names.into_iter().map(str::to_owned).collect();
+    spec.plan = plan.clone();
     Ok(spec)
 }
