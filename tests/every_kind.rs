@@ -96,8 +96,37 @@ fn line(kind: StreamKind) -> Vec<Step> {
                 Some(("r", "/minimum_reader")),
             ),
         ],
-        StreamKind::Grant | StreamKind::Gates | StreamKind::Probe => vec![],
+        StreamKind::Grant => grants(),
+        StreamKind::Gates => gates(),
+        StreamKind::Probe => vec![],
     }
+}
+
+fn grants() -> Vec<Step> {
+    vec![
+        Ask(
+            B,
+            Method::POST,
+            "/v1/approvals/grants",
+            json!({"tool": "note_append", "equal": {"/text": "hi"}}),
+            Some(("grant", "/id")),
+        ),
+        Shows(A, "/v1/approvals/grants?project=default", |list| list["count"] == 1),
+        Ask(A, Method::DELETE, "/v1/approvals/grants/default/{grant}", json!({}), None),
+        Shows(C, "/v1/approvals/grants?project=default", |list| list["count"] == 0),
+    ]
+}
+
+fn gates() -> Vec<Step> {
+    let given = |verdict: &str| json!({"verdict": verdict, "text": "seen"});
+    let (path, evidence) =
+        ("/v1/gates/default/tests_pass", "/v1/gates/default/tests_pass/evidence");
+    vec![
+        Ask(B, Method::POST, evidence, given("failed"), Some(("version", "/version"))),
+        Shows(A, path, |gate| gate["why"] == "its evidence says no: seen"),
+        Ask(A, Method::POST, evidence, given("passed"), None),
+        Shows(C, path, |gate| gate["state"] == "open" && gate["version"] == 3),
+    ]
 }
 
 fn session() -> Vec<Step> {
@@ -240,7 +269,11 @@ impl Walk<'_> {
 
 #[tokio::test]
 async fn every_kind_of_actor_is_made_driven_and_watched_through_three_nodes() {
-    let cluster = Cluster::of(3).await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("piton.toml");
+    std::fs::write(&config, "[gates.tests_pass]\n").unwrap();
+    let told = vec![("PITON_CONFIG", config.display().to_string())];
+    let cluster = Cluster::of_told(3, told).await;
     for kind in StreamKind::ALL {
         println!("{}", kind.name());
         let mut walk = Walk { cluster: &cluster, kept: BTreeMap::new(), events: None };

@@ -36,6 +36,7 @@ mod nodes;
 mod outage;
 mod outside;
 mod partial;
+mod preconditions;
 mod priced;
 mod prices;
 mod probe;

@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`task`], [`clock`], [`entropy`], [`order`], [`permit`], [`health`], [`node`], then the host
 //! ([`host`], the inbox before it, [`departure`] of its effects, [`table`], [`supervisor`]), who wakes it ([`agenda`]) and who asks it
-//! ([`directory`], [`bus`]), on which node ([`cluster`]), who reads along ([`follower`]), and what for ([`credentials`]); [`metric`] names what is counted.
+//! ([`directory`], [`bus`]), on which node ([`cluster`]), who reads along ([`follower`]), and what for ([`credentials`]);
+//! what must hold before a tool call may be intended ([`preconditions`], [`hooks`]); [`metric`] names what is counted.
 
 #![warn(missing_docs)]
 
@@ -20,6 +21,7 @@ pub mod directory;
 pub mod entropy;
 pub mod follower;
 pub mod health;
+pub mod hooks;
 pub mod host;
 mod inbox;
 pub mod judge;
@@ -29,6 +31,7 @@ pub mod node;
 pub mod order;
 pub mod perform;
 pub mod permit;
+pub mod preconditions;
 pub mod routing;
 pub mod served;
 pub mod supervisor;

@@ -5,6 +5,8 @@
 
 pub mod budget;
 pub mod credential;
+pub mod gates;
+pub mod grant;
 pub mod key;
 pub mod room;
 pub mod run;

@@ -5,6 +5,7 @@
 //! bound, end the rest in the log as it would have been after a crash.
 
 mod budgets;
+mod bus;
 mod cluster;
 pub mod credentials;
 mod journal;
@@ -12,6 +13,7 @@ pub mod keys;
 mod note;
 mod outside;
 mod patience;
+mod preconditions;
 pub mod prices;
 mod providers;
 mod read_models;
@@ -41,7 +43,7 @@ use crate::telemetry::Metrics;
 use ::projections::{self as views, Runner};
 use ::tools::Registry;
 use actors::bus::life::DoorError;
-use actors::bus::{Bus, Local, Nats};
+use actors::bus::{Bus, Local};
 use actors::clock::Clock;
 use actors::cluster::mandate::Mandate;
 use actors::credentials::Credentials;
@@ -70,6 +72,7 @@ use store::jetstream::ConnectError;
 use store::{Faults, OpenError, Store};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
 
 /// The journal's file in the data folder.
 pub const JOURNAL: &str = "journal.db";
@@ -281,7 +284,8 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
     let (budgets, settings, following) = settings::follow(&store).await?;
     let world = World { found: &found, tools: &tools, live: &live, at_work: &at_work };
-    let tables = Box::pin(tables(&node, world, &opened.credentials, clustered.as_ref())).await?;
+    let tables =
+        Box::pin(tables((&node, &config), world, &opened.credentials, clustered.as_ref())).await?;
     let (projections, runner) = read_models::start(&config, &store).await?;
     let read = keys::load(&store, &projections, &verifier).await.map_err(BootError::Issued)?;
     let (listener, address) = listen(config.bind).await?;
@@ -299,7 +303,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         credentials: Arc::clone(&opened.credentials),
         budgets,
         settings,
-        judge: Judge::new(Arc::clone(&tools)),
+        judge: tables.judge,
         tools,
         verifier,
         projections,
@@ -315,17 +319,17 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let mut stop = Stop::new(stopping, part);
     serve(&app, listener, &mut stop);
     background(&app, runner, &mut stop);
-    begin(&app, read, &mut stop);
+    begin(&app, (read, following), &mut stop);
     credentials::begin(&app, opened, &mut stop);
     outside::tell(&app, out, &mut stop);
-    following.into_iter().for_each(|task| stop.helper(task));
     note::leave(&app, address)?;
     Ok(Running { address, answers: found.answers, told: own.told, app, stop })
 }
 
 /// Wakes what is owed where the journal is this node's alone; in a cluster, what it has leases of, and keys that other
 /// nodes issue are learned.
-fn begin(app: &App, read: Vec<Position>, stop: &mut Stop) {
+fn begin(app: &App, (read, following): (Vec<Position>, Vec<JoinHandle<()>>), stop: &mut Stop) {
+    following.into_iter().for_each(|task| stop.helper(task));
     if app.cluster.is_none() {
         return app.node.agenda.start(Partition::all());
     }
@@ -369,6 +373,7 @@ async fn start_demo(demo: Demonstration) -> Result<Option<Scripted>, BootError> 
 }
 
 struct Tables {
+    judge: Judge,
     fallbacks: Arc<run::Fallbacks>,
     bus: Bus<Directory>,
     directory: Arc<Directory>,
@@ -384,7 +389,7 @@ struct World<'a> {
 
 /// Runs first, for sessions drive them; each then knows the other.
 async fn tables(
-    node: &Node,
+    (node, config): (&Node, &Config),
     World { found, tools, live, at_work }: World<'_>,
     credentials: &Arc<Credentials>,
     clustered: Option<&Clustered>,
@@ -392,13 +397,14 @@ async fn tables(
     // A node of a cluster serves nothing before it has a lease of it.
     let served = if clustered.is_some() { Served::NONE } else { Served::ALL };
     let fallbacks = Arc::new(run::Fallbacks::default());
+    let judge = Judge::new(Arc::clone(tools));
     let world = Arc::new(run::World {
         client: found.client.clone(),
         endpoints: found.endpoints.clone(),
         lent: found.answering.lent().clone(),
         credentials: Some(Arc::clone(credentials)),
         tools: Arc::clone(tools),
-        judge: Judge::new(Arc::clone(tools)),
+        judge: judge.clone(),
         live: Arc::clone(live),
         sessions: OnceLock::new(),
         budgets: OnceLock::new(),
@@ -419,39 +425,25 @@ async fn tables(
     let refreshing = credentials::world(node, found, credentials);
     let credentials = Table::open_for(node.clone(), Arc::new(refreshing), served).await?;
     let budgets = Table::open_for(node.clone(), Arc::new(()), served).await?;
-    let directory = Arc::new(Directory { sessions, runs, keys, settings, credentials, budgets });
+    let grants = Table::open_for(node.clone(), Arc::new(()), served).await?;
+    let gates = Table::open_for(node.clone(), Arc::new(()), served).await?;
+    let directory =
+        Directory { sessions, runs, keys, settings, credentials, budgets, grants, gates };
+    let directory = Arc::new(directory);
     let local = Local::new();
     local.lead_to(&directory);
     let bus = match clustered {
         None => Bus::Local(local),
         Some(clustered) => {
-            let bus = between(clustered, local, node, &directory).await?;
+            let bus = bus::between(clustered, local, node, &directory).await?;
             bus.carry(live);
             Bus::Nats(bus)
         }
     };
     let way = bus.clone();
     world.budgets.get_or_init(|| budgets::way(way));
-    Ok(Tables { fallbacks, bus, directory })
-}
-
-/// The bus to the other nodes; it answers for every kind of stream here.
-async fn between(
-    clustered: &Clustered,
-    local: Local<Directory>,
-    node: &Node,
-    directory: &Arc<Directory>,
-) -> Result<Nats<Directory>, BootError> {
-    let client = store::jetstream::client(&clustered.servers).await?;
-    let namespace = clustered.nats.namespace.clone();
-    let bus = Nats::new(client, namespace, local, node.store.clone(), node.clock.clone());
-    bus.answer_for(&directory.sessions);
-    bus.answer_for(&directory.runs);
-    bus.answer_for(&directory.keys);
-    bus.answer_for(&directory.settings);
-    bus.answer_for(&directory.credentials);
-    bus.answer_for(&directory.budgets);
-    Ok(bus)
+    judge.precede(preconditions::of(config, &bus, &node.clock));
+    Ok(Tables { fallbacks, judge, bus, directory })
 }
 
 fn serve(app: &App, listener: TcpListener, stop: &mut Stop) {

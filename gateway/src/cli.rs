@@ -16,6 +16,8 @@ mod detect;
 mod doctor;
 mod failure;
 mod follow;
+mod gates;
+mod grants;
 mod init;
 mod journal;
 mod keys;
@@ -126,6 +128,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Budget(verb) => wait(budget::budget(ctx, verb)),
         Verb::Approvals(verb) => wait(approvals::approvals(ctx, verb)),
         Verb::Tools(verb) => wait(tools::tools(ctx, verb)),
+        Verb::Gates(verb) => wait(gates::gates(ctx, verb)),
         Verb::Usage(usage) => wait(usage::usage(ctx, &usage)),
         Verb::Config(verb) => settings::config(ctx, &verb),
         Verb::Scripted(typed) => beside_a_node(scripted::scripted(ctx, typed)),

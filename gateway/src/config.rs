@@ -11,6 +11,8 @@ mod model;
 pub mod nats;
 mod nearest;
 mod origin;
+mod preconditions;
+mod provider;
 mod retry;
 mod routes;
 mod rule;
@@ -24,25 +26,23 @@ pub use merge::Problem;
 pub use model::{Model, NotAModel};
 pub use nearest::nearest;
 pub use origin::Origin;
+pub use preconditions::Preconditions;
 pub use retry::Retry;
 pub use secret::Secret;
 pub use show::Shown;
 
 use ::tools::Settings;
 use actors::routing::Table;
-use axum::http::HeaderName;
 use events::quantity::{MicroUsd, Millis, Tokens};
 use file::Choice;
 use merge::{Given, Reader};
 use providers::Family;
 use providers::login::Issuer;
-use providers::registry::{self, read_key};
 use rule::Raw;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use url::Url;
 
 /// Where the node keeps its things when nobody says otherwise.
@@ -159,6 +159,8 @@ pub struct Config {
     pub credentials_path: PathBuf,
     /// A 403 that speaks of the key ends a profile at once.
     pub dead_on_403: bool,
+    /// What must hold before a tool call.
+    pub preconditions: Preconditions,
     /// The cluster; without one the journal is a file in the data folder.
     pub nats: Option<nats::Nats>,
     /// What is ruled about tools.
@@ -297,9 +299,13 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     }
     match config {
         Some(config) if reader.problems.is_empty() => {
-            let keys: Vec<String> = known.iter().map(|known| key_variable(known.id)).collect();
-            let others: Vec<&str> =
-                OTHERS.into_iter().chain(keys.iter().map(String::as_str)).collect();
+            let keys: Vec<String> =
+                known.iter().map(|known| provider::key_variable(known.id)).collect();
+            let others: Vec<&str> = OTHERS
+                .into_iter()
+                .chain(keys.iter().map(String::as_str))
+                .chain(preconditions::variables(environment))
+                .collect();
             let mut warnings = reader.doubtful_variables(&others);
             warnings.extend(routes::doubtful(&config.routes));
             Ok(Loaded { config, origins: reader.origins, file, warnings })
@@ -321,7 +327,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
             Some(known) => known.id.clone_into(&mut model.provider),
             None => {
                 let at = reader.origin("default_model");
-                let problem = no_provider(at, &model.provider, known);
+                let problem = provider::unknown(at, &model.provider, known);
                 reader.problems.push(problem);
             }
         }
@@ -345,7 +351,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let history = reader.take_or("history_tokens", "12000", rule::tokens(500, 100_000_000));
     let nats = nats::read(reader);
     let tools = tools::read(reader);
-    let providers = providers(reader, known);
+    let (providers, preconditions) = (provider::read(reader, known), preconditions::read(reader));
     let (routes, model_routes_path) = routes::read(reader, known, home);
     Some(Config {
         bind: bind?,
@@ -366,80 +372,12 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
         run_spend_alert: run_spend_alert?,
         history: history?,
         providers,
+        preconditions,
         nats,
         tools: tools?,
         log: Log { format: format?, level: level? },
         behind_proxy: behind_proxy?,
     })
-}
-
-/// Every provider that is known. Faults are remembered by the reader.
-fn providers(reader: &mut Reader<'_>, known: &[Known<'_>]) -> BTreeMap<String, Provider> {
-    let table = |id: &str| format!("providers.{}", file::segment(id));
-    let mut found = BTreeMap::new();
-    for Known { id, aliases, keys, regions } in known {
-        for alias in *aliases {
-            reader.rename(&table(alias), &table(id));
-        }
-        let table = table(id);
-        let family = reader.take(&format!("{table}.family"), rule::family);
-        let base_url = reader.take(&format!("{table}.base_url"), rule::url);
-        let api_key_env = reader.take(&format!("{table}.api_key_env"), rule::variable);
-        let timeout =
-            reader.take_or(&format!("{table}.timeout_seconds"), "600", rule::seconds(1, 86_400));
-        let headers = reader.take_table(&format!("{table}.headers"), rule::header);
-        for name in headers.keys().filter(|name| HeaderName::from_str(name).is_err()) {
-            let key = format!("{table}.headers.{name}");
-            let (value, rule) =
-                ("(not shown)".to_owned(), "this is no name of a header".to_owned());
-            let at = reader.origin(&key);
-            reader.problems.push(Problem::Wrong { at, key, value, rule });
-        }
-        let ours = key_variable(id);
-        let variables = match &api_key_env {
-            Some(name) => vec![name.as_str()],
-            None => std::iter::once(ours.as_str()).chain(keys.iter().copied()).collect(),
-        };
-        let environment = reader.environment;
-        let read = |name: &str| environment.get(name).map(str::to_owned);
-        let key = variables.into_iter().find_map(|variables| {
-            let secret = Secret::new(read_key(variables, &read)?);
-            let variable = variables.split(':').next().unwrap_or(variables).to_owned();
-            Some(Key { variable, secret })
-        });
-        let region = regions.iter().find_map(|variable| read(variable));
-        let region = match regions {
-            [] => None,
-            _ => reader.take(&format!("{table}.region"), rule::region).or(region),
-        };
-        let issuer_url = match registry::issuer(id) {
-            Some(_) => reader.take(&format!("{table}.issuer_url"), rule::issuer),
-            None => None,
-        };
-        let Some(timeout) = timeout else { continue };
-        let headers = headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
-        let provider =
-            Provider { family, base_url, api_key_env, key, region, issuer_url, timeout, headers };
-        found.insert((*id).to_owned(), provider);
-    }
-    let is_known = |id: &String| known.iter().any(|known| known.id == id);
-    for id in reader.below("providers").into_iter().filter(|id| !is_known(id)) {
-        let at = reader.remove(&table(&id));
-        let problem = no_provider(at, &id, known);
-        reader.problems.push(problem);
-    }
-    found
-}
-
-/// Our variable for a provider's key, which is tried before the vendor's own.
-fn key_variable(id: &str) -> String {
-    variable(&format!("providers.{id}.api_key"))
-}
-
-fn no_provider(at: Origin, id: &str, known: &[Known<'_>]) -> Problem {
-    let names = known.iter().flat_map(|known| std::iter::once(&known.id).chain(known.aliases));
-    let nearest = nearest(id, names.copied()).map(str::to_owned);
-    Problem::NoProvider { at, id: id.to_owned(), nearest }
 }
 
 /// Rules between keys.

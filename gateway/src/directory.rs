@@ -6,6 +6,8 @@ use actors::host::Hosted;
 use actors::table::{Drained, Table};
 use events::budget::Budget;
 use events::credential::Credential;
+use events::gate::Gates;
+use events::grant::Grant;
 use events::id::Partition;
 use events::key::Key;
 use events::quantity::{Instant, Millis};
@@ -32,6 +34,10 @@ pub struct Directory {
     pub credentials: Arc<Table<Credential>>,
     /// The budgets.
     pub budgets: Arc<Table<Budget>>,
+    /// The projects' standing grants.
+    pub grants: Arc<Table<Grant>>,
+    /// The projects' gates.
+    pub gates: Arc<Table<Gates>>,
 }
 
 impl fmt::Debug for Directory {
@@ -53,6 +59,8 @@ impl Directory {
             .chain(of(&self.settings))
             .chain(of(&self.credentials))
             .chain(of(&self.budgets))
+            .chain(of(&self.grants))
+            .chain(of(&self.gates))
             .collect()
     }
 
@@ -69,7 +77,10 @@ impl Directory {
         let keys = cut(self.keys.drain(deadline).await);
         let settings = cut(self.settings.drain(deadline).await);
         let credentials = cut(self.credentials.drain(deadline).await);
-        runs + keys + settings + credentials + cut(self.budgets.drain(deadline).await)
+        let budgets = cut(self.budgets.drain(deadline).await);
+        let of_projects =
+            cut(self.grants.drain(deadline).await) + cut(self.gates.drain(deadline).await);
+        runs + keys + settings + credentials + budgets + of_projects
     }
 }
 
@@ -82,6 +93,8 @@ impl Directory {
         self.settings.serve(partition);
         self.credentials.serve(partition);
         self.budgets.serve(partition);
+        self.grants.serve(partition);
+        self.gates.serve(partition);
     }
 
     /// Comes to rest in one partition, as [`Self::drain`] does in all.
@@ -93,7 +106,10 @@ impl Directory {
         let settings = self.settings.hand_over(partition, deadline).await;
         let credentials = self.credentials.hand_over(partition, deadline).await;
         let budgets = self.budgets.hand_over(partition, deadline).await;
-        let (partition, named) = (partition.number(), (keys, settings, credentials, budgets));
+        let grants = self.grants.hand_over(partition, deadline).await;
+        let gates = self.gates.hand_over(partition, deadline).await;
+        let named = (keys, settings, credentials, budgets, grants, gates);
+        let partition = partition.number();
         tracing::debug!(partition, ?runs, ?sessions, ?named, "at rest");
     }
 
@@ -105,7 +121,9 @@ impl Directory {
             self.keys.lose(partition),
             self.settings.lose(partition),
             self.credentials.lose(partition),
-            self.budgets.lose(partition)
+            self.budgets.lose(partition),
+            self.grants.lose(partition),
+            self.gates.lose(partition)
         );
     }
 }
@@ -143,5 +161,17 @@ impl Serves<Credential> for Directory {
 impl Serves<Budget> for Directory {
     fn table(&self) -> Option<&Arc<Table<Budget>>> {
         Some(&self.budgets)
+    }
+}
+
+impl Serves<Grant> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Grant>>> {
+        Some(&self.grants)
+    }
+}
+
+impl Serves<Gates> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Gates>>> {
+        Some(&self.gates)
     }
 }

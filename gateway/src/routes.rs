@@ -5,6 +5,8 @@ pub mod budgets;
 pub mod chat;
 pub mod credentials;
 pub mod embeddings;
+pub mod gates;
+pub mod grants;
 pub mod harness;
 pub mod health;
 pub mod journal;
@@ -18,6 +20,7 @@ pub mod runs;
 pub mod selection;
 pub mod sessions;
 pub mod spec;
+pub mod tool_policy;
 pub mod tools;
 pub mod turn;
 
@@ -33,6 +36,8 @@ pub fn routes() -> Router<App> {
         .merge(harness::routes())
         .merge(credentials::routes())
         .merge(embeddings::routes())
+        .merge(gates::routes())
+        .merge(grants::routes())
         .merge(health::routes())
         .merge(journal::routes())
         .merge(keys::routes())
@@ -44,5 +49,6 @@ pub fn routes() -> Router<App> {
         .merge(runs::routes())
         .merge(selection::routes())
         .merge(sessions::routes())
+        .merge(tool_policy::routes())
         .merge(tools::routes())
 }

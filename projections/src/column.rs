@@ -215,6 +215,11 @@ impl<'a> Cells<'a> {
         found.map(|(value, _)| *value).ok_or_else(|| self.stray(text))
     }
 
+    pub(crate) fn packed<T: DeserializeOwned>(&mut self) -> rusqlite::Result<T> {
+        let found = self.packed_maybe()?;
+        found.ok_or_else(|| self.stray("nothing"))
+    }
+
     pub(crate) fn packed_maybe<T: DeserializeOwned>(&mut self) -> rusqlite::Result<Option<T>> {
         let bytes: Option<Vec<u8>> = self.take()?;
         let read = bytes.map(|bytes| postcard::from_bytes(&bytes)).transpose();

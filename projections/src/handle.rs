@@ -8,7 +8,7 @@ use crate::runner::{BATCHES_MAX, Build, Lane, Runner, Shared, catching_up};
 use crate::status::{Beside, Board, Entry, Live, State, Status};
 use crate::tables::{self, OpenError, Set};
 use crate::writer::{self, ViewsError, Writer};
-use crate::{Name, Reach, credentials, keys, reach, runs, sessions, usage};
+use crate::{Name, Reach, credentials, gates, grants, keys, reach, runs, sessions, usage};
 use events::id::{KeyId, RunId, SessionId};
 use events::quantity::Instant;
 use events::record::{Hash, Position};
@@ -231,6 +231,24 @@ impl Handle {
     /// When the views can not be read.
     pub async fn credentials(&self) -> Result<credentials::Page, ReadError> {
         self.readers.read(credentials::list).await
+    }
+
+    /// The standing grants of all projects, those that ended and those taken back included.
+    ///
+    /// # Errors
+    ///
+    /// When the views can not be read.
+    pub async fn grants(&self) -> Result<grants::Page, ReadError> {
+        self.readers.read(grants::list).await
+    }
+
+    /// The gates of all projects that have a history.
+    ///
+    /// # Errors
+    ///
+    /// When the views can not be read.
+    pub async fn gates(&self) -> Result<gates::Page, ReadError> {
+        self.readers.read(gates::list).await
     }
 
     /// A page of keys, revoked ones included, by id.

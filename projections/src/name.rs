@@ -3,7 +3,7 @@
 use crate::batch::Decoded;
 use crate::tables::Tables;
 use crate::writer::FoldError;
-use crate::{credentials, keys, runs, sessions, usage};
+use crate::{credentials, gates, grants, keys, runs, sessions, usage};
 use events::catalogue::Fact;
 use events::record::StreamKind;
 use std::{fmt, str::FromStr};
@@ -21,17 +21,30 @@ pub enum Name {
     Keys,
     /// One row a profile of a provider.
     Credentials,
+    /// One row a standing grant.
+    Grants,
+    /// One row a gate.
+    Gates,
 }
 
 /// The text names no projection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a projection: give runs, usage, sessions, keys or credentials")]
+#[error(
+    "{0:?} is not a projection: give runs, usage, sessions, keys, credentials, grants or gates"
+)]
 pub struct NotAName(pub String);
 
 impl Name {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Runs, Self::Usage, Self::Sessions, Self::Keys, Self::Credentials];
+    pub const ALL: [Self; 7] = [
+        Self::Runs,
+        Self::Usage,
+        Self::Sessions,
+        Self::Keys,
+        Self::Credentials,
+        Self::Grants,
+        Self::Gates,
+    ];
 
     /// The word in commands, metrics and the cursor table.
     #[must_use]
@@ -42,6 +55,8 @@ impl Name {
             Self::Sessions => "sessions",
             Self::Keys => "keys",
             Self::Credentials => "credentials",
+            Self::Grants => "grants",
+            Self::Gates => "gates",
         }
     }
 
@@ -54,6 +69,8 @@ impl Name {
             Self::Sessions => sessions::CODE,
             Self::Keys => keys::CODE,
             Self::Credentials => credentials::CODE,
+            Self::Grants => grants::CODE,
+            Self::Gates => gates::CODE,
         }
     }
 
@@ -65,6 +82,8 @@ impl Name {
             Self::Sessions => StreamKind::Session,
             Self::Keys => StreamKind::Key,
             Self::Credentials => StreamKind::Credential,
+            Self::Grants => StreamKind::Grant,
+            Self::Gates => StreamKind::Gates,
         }
     }
 
@@ -82,6 +101,8 @@ impl Name {
             Self::Sessions => &["sessions"],
             Self::Keys => &["keys"],
             Self::Credentials => &["credentials"],
+            Self::Grants => &["grants"],
+            Self::Gates => &["gates"],
         }
     }
 
@@ -93,6 +114,8 @@ impl Name {
             Self::Sessions => include_str!("sql/sessions.sql"),
             Self::Keys => include_str!("sql/keys.sql"),
             Self::Credentials => include_str!("sql/credentials.sql"),
+            Self::Grants => include_str!("sql/grants.sql"),
+            Self::Gates => include_str!("sql/gates.sql"),
         }
     }
 
@@ -109,6 +132,8 @@ impl Name {
             Self::Sessions => sessions::fold(tables, commit, facts),
             Self::Keys => keys::fold(tables, commit, facts),
             Self::Credentials => credentials::fold(tables, commit, facts),
+            Self::Grants => grants::fold(tables, commit, facts),
+            Self::Gates => gates::fold(tables, commit, facts),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What can be said to the owners of each kind of stream, and how they refuse: the frozen numbers of each word.
 
 use crate::carried;
-use events::{budget, credential, key, run, session, settings};
+use events::{budget, credential, gate, grant, key, run, session, settings};
 
 carried!(session::Command {
     Submit { run, spec, on_busy, seen } = 100 / 1;
@@ -128,4 +128,35 @@ carried!(budget::Refusal {
     RunEnded = 752 / 1;
     BadTerms = 753 / 1;
     Full = 754 / 1;
+});
+
+carried!(grant::Command {
+    Grant(wanted) = 800 / 1;
+    Revoke(revoked) = 801 / 1;
+});
+
+carried!(grant::Refusal {
+    Exists = 850 / 1;
+    NoSuchGrant = 851 / 1;
+    Past = 852 / 1;
+    Full = 853 / 1;
+    BadTool = 854 / 1;
+    BadPattern(why) = 855 / 1;
+});
+
+carried!(gate::Command {
+    Evaluate { name, said, verdict, evidence, by } = 900 / 1;
+    Waive { name, said, run, reason, by } = 901 / 1;
+});
+
+carried!(gate::Refusal {
+    BadName = 950 / 1;
+    NoSuchGate(name) = 951 / 1;
+    TakesNone(name) = 952 / 1;
+    BadEvidence = 953 / 1;
+    BadReason = 954 / 1;
+    Hard(name) = 955 / 1;
+    ReadOnly(name) = 956 / 1;
+    IsOpen(name) = 957 / 1;
+    Full = 958 / 1;
 });

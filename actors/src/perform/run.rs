@@ -278,13 +278,13 @@ async fn ask_model(world: &World, run: RunId, ask: AskModel, dispatch: &Dispatch
             return Settled::NotSent(why);
         }
     };
-    ended(world, &ask, whom, began, answer, handed_out).await
+    ended(world, (run, &ask), whom, began, answer, handed_out).await
 }
 
 /// What is reported of a call that left, once its profile was told.
 async fn ended(
     world: &World,
-    ask: &AskModel,
+    (run, ask): (RunId, &AskModel),
     whom: whom::Whom,
     began: Instant,
     answer: Result<providers::Answer, providers::Failure>,
@@ -298,7 +298,10 @@ async fn ended(
     match answer {
         Ok(answer) => {
             let profile = whom.used.map(|used| used.profile);
-            Settled::Answered(step::Answer { profile, ..answered(world, &ask.spec, answer).await })
+            Settled::Answered(step::Answer {
+                profile,
+                ..answered(world, run, &ask.spec, answer).await
+            })
         }
         Err(failure) => {
             let (profile, others) = whom.used.map(|used| (used.profile, used.others)).unzip();
@@ -381,10 +384,15 @@ async fn conversation(world: &World, ask: &AskModel) -> Result<Vec<Body>, String
     Ok(messages)
 }
 
-async fn answered(world: &World, spec: &Spec, answer: providers::Answer) -> step::Answer {
+async fn answered(
+    world: &World,
+    run: RunId,
+    spec: &Spec,
+    answer: providers::Answer,
+) -> step::Answer {
     let mut asks = vec![];
     for call in answer.message.calls() {
-        asks.push(world.judge.ask(spec, call).await);
+        asks.push(world.judge.ask(run, spec, call).await);
     }
     let stop = match answer.stop {
         providers::Stop::End | providers::Stop::Other(_) => Stop::End,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 pub(super) async fn approvals(ctx: &mut Context<'_>, verb: Approvals) -> Result<Exit, CliError> {
     match verb {
+        Approvals::Grants(verb) => super::grants::grants(ctx, verb).await,
         Approvals::Show { id } => {
             let held = ctx.client()?.ask(Method::GET, Ask::at(&["v1", "approvals", &id])).await?;
             ctx.object(&held)?;

@@ -54,7 +54,7 @@ fn leaves(command: &clap::Command, above: &str) -> BTreeSet<String> {
 }
 
 /// All of them.
-const VERBS: [&str; 65] = [
+const VERBS: [&str; 74] = [
     "serve",
     "init",
     "doctor",
@@ -114,6 +114,15 @@ const VERBS: [&str; 65] = [
     "tools ls",
     "tools show",
     "tools test",
+    "tools policy",
+    "tools configure-policy",
+    "approvals grants ls",
+    "approvals grants add",
+    "approvals grants rm",
+    "gates ls",
+    "gates show",
+    "gates evidence",
+    "gates waive",
     "usage",
     "scripted",
     "config show",

@@ -1,5 +1,7 @@
 //! `piton tools`: what models may call here, what is ruled of it, and whether it works.
 
+mod policy;
+
 use super::arguments::Tools;
 use super::client::Ask;
 use super::context::Context;
@@ -44,6 +46,8 @@ fn reason(row: &Value) -> String {
 
 pub(super) async fn tools(ctx: &mut Context<'_>, verb: Tools) -> Result<Exit, CliError> {
     match verb {
+        Tools::Policy => policy::show(ctx).await,
+        Tools::ConfigurePolicy { file } => policy::configure(ctx, &file).await,
         Tools::Ls => {
             let all = ctx.client()?.ask(Method::GET, Ask::at(&["v1", "tools"])).await?;
             print::list(ctx.out, ctx.global.output(), &all, &TOOLS)?;

@@ -102,13 +102,37 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<BTreeMap<String, Given>, 
                 DeValue::Boolean(on) => Raw::Switch(*on),
                 DeValue::Float(_) => Raw::Other("a number with a fraction"),
                 DeValue::Datetime(_) => Raw::Other("a date or time"),
-                DeValue::Array(values) => list(values),
+                DeValue::Array(values) => match tables(values) {
+                    Some(tables) => {
+                        for (nth, table) in tables.into_iter().enumerate() {
+                            let key = format!("{key}.{nth}");
+                            if table.is_empty() {
+                                let line = line(name.span().start);
+                                let origin = Origin::File { path: path.to_owned(), line };
+                                found.insert(key, Given { raw: Raw::EmptyTable, origin });
+                            } else {
+                                open.push((format!("{key}."), table));
+                            }
+                        }
+                        continue;
+                    }
+                    None => list(values),
+                },
             };
             let origin = Origin::File { path: path.to_owned(), line: line(name.span().start) };
             found.insert(key, Given { raw, origin });
         }
     }
     Ok(found)
+}
+
+/// The tables of a list that holds nothing else (`[[name]]`), which are numbered from 0.
+fn tables<'t, 'a>(values: &'t DeArray<'a>) -> Option<Vec<&'t DeTable<'a>>> {
+    let table = |value: &'t Spanned<DeValue<'a>>| match value.get_ref() {
+        DeValue::Table(table) => Some(table),
+        _ => None,
+    };
+    values.iter().map(table).collect::<Option<Vec<_>>>().filter(|tables| !tables.is_empty())
 }
 
 fn list(values: &DeArray<'_>) -> Raw {

@@ -35,6 +35,13 @@ impl Loaded {
         }));
         let tools = super::tools::spoken(&self.config.tools).into_iter();
         rows.extend(tools.map(|(key, value)| self.row(key, value)));
+        let spoken = self.config.preconditions.spoken();
+        rows.extend(spoken.into_iter().map(|(key, value)| self.row(key, value)));
+        rows.extend(self.config.preconditions.surfaces.read_only.iter().filter_map(|gate| {
+            let variable = events::gate::variable(gate)?;
+            let (key, value) = (format!("gate {gate}"), "read-only".to_owned());
+            Some(Shown { key, value, origin: Origin::Environment(variable) })
+        }));
         let cluster = self.config.nats.iter().flat_map(Nats::spoken);
         rows.extend(cluster.map(|(key, value)| self.row(key.to_owned(), value)));
         for (id, provider) in &self.config.providers {

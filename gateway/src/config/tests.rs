@@ -1,6 +1,7 @@
 //! The rules of a configuration: who wins, what is refused and how it is named, and that no secret is shown.
 
 use super::*;
+use ::providers::registry;
 use events::model_call;
 
 const KNOWN: [Known<'static>; 6] = [

@@ -4,7 +4,7 @@ use super::{ApiError, Attempt, Code};
 use actors::order::NoDecision;
 use events::model_call::Class;
 use events::quantity::Millis;
-use events::{budget, credential, key, run, session, settings};
+use events::{budget, credential, gate, grant, key, run, session, settings};
 use projections::ReadError;
 use std::error::Error;
 use store::StoreError;
@@ -100,6 +100,36 @@ impl From<settings::Refusal> for ApiError {
             | settings::Refusal::BadName
             | settings::Refusal::TooManyRevisions => error,
         }
+    }
+}
+
+impl From<grant::Refusal> for ApiError {
+    fn from(refusal: grant::Refusal) -> Self {
+        let code = match refusal {
+            grant::Refusal::NoSuchGrant => Code::NotFound,
+            grant::Refusal::Exists | grant::Refusal::Full => Code::GrantConflict,
+            grant::Refusal::Past | grant::Refusal::BadTool | grant::Refusal::BadPattern(_) => {
+                Code::InvalidRequest
+            }
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<gate::Refusal> for ApiError {
+    fn from(refusal: gate::Refusal) -> Self {
+        let code = match refusal {
+            gate::Refusal::NoSuchGate(_) => Code::NotFound,
+            gate::Refusal::TakesNone(_)
+            | gate::Refusal::Hard(_)
+            | gate::Refusal::ReadOnly(_)
+            | gate::Refusal::IsOpen(_)
+            | gate::Refusal::Full => Code::GateRefused,
+            gate::Refusal::BadName | gate::Refusal::BadEvidence | gate::Refusal::BadReason => {
+                Code::InvalidRequest
+            }
+        };
+        Self::new(code, refusal.to_string())
     }
 }
 

@@ -123,7 +123,7 @@ pub async fn approve(
     let held = found(&state, run, number)?;
     let edited = match &asked.arguments {
         None => None,
-        Some(arguments) => Some(Box::new(edit(&app, &state, held, arguments).await?)),
+        Some(arguments) => Some(Box::new(edit(&app, run, &state, held, arguments).await?)),
     };
     let arguments = edited.as_ref().map_or(&held.asked.arguments, |edited| &edited.arguments);
     let reach = match asked.reach {
@@ -137,12 +137,13 @@ pub async fn approve(
 
 async fn edit(
     app: &App,
+    run: RunId,
     state: &Folded,
     held: &Approval,
     arguments: &Value,
 ) -> Result<Edited, ApiError> {
     let Some(spec) = &state.spec else { return Err(bad("the run has no request")) };
-    let judged = app.judge.judge(spec, &held.asked.name, &arguments.to_string()).await;
+    let judged = app.judge.judge(run, spec, (&held.asked.name, &arguments.to_string())).await;
     let admitted = judged.map_err(|refused| bad(refused.told).param("arguments"))?;
     Ok(Edited { arguments: admitted.arguments, terms: admitted.terms })
 }

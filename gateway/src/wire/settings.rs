@@ -2,7 +2,7 @@
 
 use super::time::rfc3339;
 use actors::routing::{Routing, Target};
-use events::settings::{Event, Selected, ToolPolicyReplaced};
+use events::settings::{Event, Selected, State, ToolPolicyReplaced};
 use events::tool_policy::{Frozen, ToolPolicy};
 use serde_json::{Value, json};
 
@@ -45,6 +45,19 @@ pub fn frozen(frozen: &Frozen) -> Value {
     let mut shown = tool_policy(&frozen.policy);
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("revision".to_owned(), json!(frozen.revision));
+    }
+    shown
+}
+
+/// The policy in force with who set it, as its owner knows it.
+#[must_use]
+pub fn policy(state: &State) -> Value {
+    let mut shown = frozen(&state.tool_policy());
+    if let Some(fields) = shown.as_object_mut() {
+        let set = state.replaced.as_ref();
+        fields.insert("object".to_owned(), json!("tool_policy"));
+        fields.insert("replaced_by".to_owned(), json!(set.map(|one| one.by.to_string())));
+        fields.insert("replaced_at".to_owned(), json!(set.map(|one| rfc3339(one.at))));
     }
     shown
 }

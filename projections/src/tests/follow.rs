@@ -25,6 +25,7 @@ fn older(stream: &StreamKey, kind: u16, schema: u16, bytes: &[u8]) -> Result<Fac
 }
 
 async fn agrees(handle: &Handle, journal: &Journal) {
+    of_projects_agree(handle, journal).await;
     let mut all = Total::default();
     for (id, state) in &journal.runs {
         let row = handle.run(*id).await.unwrap().unwrap();
@@ -89,6 +90,23 @@ async fn agrees(handle: &Handle, journal: &Journal) {
         let issued = state.issued.as_ref().unwrap();
         assert_eq!((key.role, key.hash), (issued.role, issued.hash));
         assert_eq!(key.revoked.is_some(), state.revoked);
+    }
+}
+
+async fn of_projects_agree(handle: &Handle, journal: &Journal) {
+    for (id, state) in &journal.grants {
+        let rows = handle.grants().await.unwrap().rows;
+        let of = || rows.iter().filter(|row| row.project == *id);
+        let standing = of().filter(|row| row.stands(journal.now)).map(|row| &row.granted);
+        assert!(standing.eq(state.standing(journal.now)), "{id}");
+        let revoked = of().filter(|row| row.revoked.is_some()).count();
+        assert_eq!(revoked, state.revoked.len(), "{id}");
+    }
+    for (id, state) in &journal.gates {
+        let rows = handle.gates().await.unwrap().rows;
+        let of = rows.iter().filter(|row| row.project == *id);
+        let known = of.map(|row| (row.name.clone(), row.gate.clone())).collect();
+        assert_eq!(state.gates, known, "{id}");
     }
 }
 

@@ -4,14 +4,17 @@ use super::facts::{NOW, run, said, session, spec, used};
 use crate::Reach;
 use events::aggregate::{Aggregate, Wake};
 use events::credential::{self, Credential, ProviderId};
+use events::gate::{self, Gates};
+use events::grant::{self, Grant, GrantId};
 use events::id::{KeyId, Place, RunId, SessionId};
 use events::json::Json;
 use events::key::{self, Issued, Key};
 use events::message::{Message, Part, Role, ToolCall};
 use events::model_call::Class;
+use events::project::Project;
 use events::quantity::{Instant, Millis};
 use events::record::{
-    Boot, Commit, CommitId, Entry, Hash, JournalId, Payload, Position, StreamKey, Version,
+    Actor, Boot, Commit, CommitId, Entry, Hash, JournalId, Payload, Position, StreamKey, Version,
 };
 use events::run::ledger::{self, Ask, Standing, ToolOutcome, Verdict};
 use events::run::life::Life;
@@ -52,6 +55,8 @@ pub(crate) struct Journal {
     pub(crate) sessions: BTreeMap<SessionId, sessions::State>,
     pub(crate) keys: BTreeMap<KeyId, key::State>,
     pub(crate) credentials: BTreeMap<ProviderId, credential::State>,
+    pub(crate) grants: BTreeMap<Project, grant::State>,
+    pub(crate) gates: BTreeMap<Project, gate::State>,
     ids: u128,
 }
 
@@ -63,7 +68,19 @@ impl Journal {
     pub(crate) fn of(store: Store) -> Self {
         let (runs, sessions, keys) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let credentials = BTreeMap::new();
-        Self { store, now: NOW, newest: 0, runs, sessions, keys, credentials, ids: 0 }
+        let (grants, gates) = (BTreeMap::new(), BTreeMap::new());
+        Self {
+            store,
+            now: NOW,
+            newest: 0,
+            runs,
+            sessions,
+            keys,
+            credentials,
+            grants,
+            gates,
+            ids: 0,
+        }
     }
 
     pub(crate) fn end(&self) -> Position {
@@ -173,6 +190,10 @@ impl Journal {
             if aside.below(6) == 0 {
                 self.turn_profile(&mut aside).await;
             }
+            if aside.below(6) == 0 {
+                self.turn_grant(&mut aside).await;
+                self.turn_gate(&mut aside).await;
+            }
             match dice.below(20) {
                 0 | 1 => {
                     let id = run(self.draw());
@@ -202,7 +223,7 @@ impl Journal {
             let messages = self.sessions[&parent].messages.clone();
             let at = u32::try_from(messages.len()).unwrap();
             let project = String::from("default");
-            let by = events::record::Actor::Admin;
+            let by = Actor::Admin;
             self.tell_session(id, &sessions::Command::Fork { parent, at, messages, project, by })
                 .await;
         }
@@ -213,7 +234,7 @@ impl Journal {
         use credential::{Added, Command, Forbidden, Kind, Reason, Removed, Rotated, Saw, Seen};
         let id: ProviderId = dice.pick(&["openai", "anthropic"]).parse().unwrap();
         let profile = dice.pick(&["a", "b", "c"]).to_owned();
-        let by = events::record::Actor::Admin;
+        let by = Actor::Admin;
         let saw = |seen| {
             let (model, began) = ("m".to_owned(), self.now);
             Command::Saw(Saw { profile: profile.clone(), revision: 1, model, began, seen })
@@ -234,6 +255,46 @@ impl Journal {
             _ => saw(Seen::Failed { class, status, hint, reason, forbidden }),
         };
         self.tell_credential(id, &command).await;
+    }
+
+    /// Grants something in a project, or takes it back; what the rules refuse changes nothing.
+    async fn turn_grant(&mut self, dice: &mut Dice) {
+        let project = Project::of(dice.pick(&["default", "lab", "No Name"]));
+        let (id, by) = (GrantId(u128::from(dice.below(9))), Actor::Admin);
+        let command = if dice.below(3) == 0 {
+            grant::Command::Revoke(grant::Revoked { id, by })
+        } else {
+            let pattern = grant::Pattern::exact(&Json::from_bytes(b"{}"));
+            let until = Some(Instant(self.now.0 + 400_000_000)).filter(|_| dice.below(2) == 0);
+            let tool = "note_append".to_owned();
+            grant::Command::Grant(grant::Wanted { id, tool, pattern, by, until })
+        };
+        let state = self.grants.remove(&project).unwrap_or_default();
+        let events = Grant::decide(&state, &command, self.now).unwrap_or_default();
+        let after = self.record::<Grant>(project, state, &events).await;
+        self.grants.insert(project, after);
+    }
+
+    /// Says something of a gate.
+    async fn turn_gate(&mut self, dice: &mut Dice) {
+        use gate::{Command, Declaration, Evaluator, Evidence, Hardness, Said, Surface, Verdict};
+        let project = Project::of(dice.pick(&["default", "lab", "No Name"]));
+        let name = dice.pick(&["tests_pass", "reviewed"]).to_owned();
+        let hardness = dice.pick(&Hardness::ALL);
+        let declared = Some(Declaration { evaluator: Evaluator::Evidence, hardness });
+        let (said, by) = (Said { declared, surface: Surface::Writable }, Actor::Admin);
+        let command = if dice.below(3) == 0 {
+            let run = RunId::new(Place::default(), u128::from(dice.below(4)));
+            Command::Waive { name, said, run, reason: "flake".into(), by }
+        } else {
+            let verdict = dice.pick(&[Verdict::Passed, Verdict::Failed]);
+            let evidence = Evidence { text: "seen".into(), reference: None };
+            Command::Evaluate { name, said, verdict, evidence, by }
+        };
+        let state = self.gates.remove(&project).unwrap_or_default();
+        let events = Gates::decide(&state, &command, self.now).unwrap_or_default();
+        let after = self.record::<Gates>(project, state, &events).await;
+        self.gates.insert(project, after);
     }
 
     async fn turn_key(&mut self, dice: &mut Dice) {

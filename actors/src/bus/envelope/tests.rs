@@ -26,6 +26,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
+mod project;
+
 const PINNED: &str = include_str!("../../golden/bus.txt");
 
 fn hex(bytes: &[u8]) -> String {
@@ -406,6 +408,7 @@ fn the_bytes_of_what_crosses_nodes_do_not_change() {
     refusals(&mut found);
     between_nodes(&mut found);
     settings_words(&mut found);
+    project::words(&mut found);
     if std::env::var_os("PITON_BLESS").is_some() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden/bus.txt");
         std::fs::write(path, found.join("\n") + "\n").unwrap();
@@ -442,6 +445,10 @@ fn no_number_is_used_twice_over_the_whole_bus() {
         credential::Refusal::TABLE,
         budget::Command::TABLE,
         budget::Refusal::TABLE,
+        events::grant::Command::TABLE,
+        events::grant::Refusal::TABLE,
+        events::gate::Command::TABLE,
+        events::gate::Refusal::TABLE,
     ];
     let all: Vec<(u16, u16)> =
         tables.into_iter().flatten().map(|(kind, schema, _)| (*kind, *schema)).collect();

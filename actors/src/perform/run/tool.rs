@@ -23,6 +23,9 @@ pub(super) async fn run(world: &World, run: RunId, tool: RunTool, dispatch: &Dis
         let message = format!("this node has no tool {:?}", tool.name);
         return Settled::Receipt(ToolOutcome::Failed, ToolError::Failed(message).content());
     };
+    if let Err(told) = world.judge.again((run, &tool.project), &tool.terms).await {
+        return Settled::Receipt(ToolOutcome::Failed, told);
+    }
     let timeout = tool.timeout;
     let bytes = |one: &Through| usize::try_from(one.result_max).unwrap_or(usize::MAX);
     let admitted = tool.mediated.as_ref().map(bytes);

@@ -1,5 +1,6 @@
 //! What can be typed after `piton approvals`.
 
+use super::Grants;
 use clap::{Args, Subcommand};
 
 /// Calls that wait for somebody to agree.
@@ -18,6 +19,9 @@ pub enum Approvals {
     Approve(Approve),
     /// Refuse: the call is not run, and the model is told why
     Deny(Deny),
+    /// Standing grants: calls that need not be asked for again
+    #[command(subcommand)]
+    Grants(Grants),
     /// Agree with other arguments, which are checked again
     #[command(
         after_help = "Examples:\n  piton approvals edit run_....0 --arguments '{\"text\":\"shorter\"}'"

@@ -1,6 +1,7 @@
 //! What can be typed after `piton tools`.
 
 use clap::Subcommand;
+use std::path::PathBuf;
 
 /// The tools of a node.
 #[derive(Debug, Subcommand)]
@@ -28,5 +29,15 @@ pub enum Tools {
         /// What to call it with: a JSON object
         #[arg(long, value_name = "JSON", default_value = "{}")]
         arguments: String,
+    },
+    /// Show the bounds of mediated calls that a run gets which starts now
+    Policy,
+    /// Replace the whole policy; runs that are queued keep theirs
+    #[command(after_help = "Example:\n  piton tools configure-policy --file tool-policy.json\n\n\
+                            {\"calls_limit\": 30, \"per_tool_limit\": 10, \"timeout_seconds\": 30, \"max_result_bytes\": 256000}")]
+    ConfigurePolicy {
+        /// A file of JSON with the whole policy; - reads standard input
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
     },
 }

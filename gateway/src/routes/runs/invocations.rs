@@ -109,7 +109,7 @@ pub async fn invoke(
         let stored = || Ok((StatusCode::OK, Json(call::invocation(run, own))));
         return if same { stored() } else { Err(events::run::Refusal::OtherInvocation.into()) };
     }
-    let judged = app.judge.judge(spec, &asked.tool, &asked.arguments.to_string()).await;
+    let judged = app.judge.judge(run, spec, (&asked.tool, &asked.arguments.to_string())).await;
     let admitted =
         judged.map_err(|refused| ApiError::new(Code::InvalidRequest, refused.told).run(run))?;
     let (arguments, terms) = (admitted.arguments, admitted.terms);
