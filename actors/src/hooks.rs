@@ -98,9 +98,9 @@ impl Hooks {
     ///
     /// [`Blocked`]; the call is not to be run.
     pub async fn pre_tool_use(&self, call: &HookCall<'_>) -> Result<(), Blocked> {
-        let mut matching =
-            self.all.iter().filter(|hook| hook.matcher.matches(call.tool)).peekable();
-        if matching.peek().is_none() {
+        let matching: Vec<&Hook> =
+            self.all.iter().filter(|hook| hook.matcher.matches(call.tool)).collect();
+        if matching.is_empty() {
             return Ok(());
         }
         let until = Instant::now() + self.budget;

@@ -1,7 +1,6 @@
 //! What a setting's value must be: text or TOML in, a type out, else the rule it broke.
 
 use super::{Format, Model};
-use events::model_call::OnPolicy;
 use events::quantity::{MicroUsd, Millis, Tokens};
 use providers::Family;
 use providers::login::Issuer;
@@ -197,11 +196,6 @@ pub(crate) fn switch(raw: &Raw) -> Result<bool, Broken> {
             shown("give true or false, without quotes")
         }
     }
-}
-
-/// What is done about content that was refused and connections that can not be trusted.
-pub(crate) fn on_policy(raw: &Raw) -> Result<OnPolicy, Broken> {
-    switch(raw).map(|fall| if fall { OnPolicy::Fall } else { OnPolicy::Surface })
 }
 
 /// How log lines look.
