@@ -89,7 +89,7 @@ mod tests {
 
     fn config(folder: &Path) -> Config {
         let flags = Flags::default().with("data_dir", "--data-dir", folder.display().to_string());
-        let environment = Environment::default();
+        let environment = Environment::of([("HOME", folder.display().to_string())]);
         let sources =
             Sources { flags: &flags, environment: &environment, known: &[], here: folder };
         load(&sources).unwrap().config

@@ -87,7 +87,7 @@ fn nothing_said_is_a_working_configuration() {
         client_tool_wait: Millis(600_000),
     };
     assert_eq!(config.limits, limits);
-    assert_eq!(config.retry.limits(), model_call::Limits::default());
+    assert_eq!(config.retry.limits(), events::model_call::Limits::default());
     assert!(!config.behind_proxy);
     assert_eq!(
         config.providers.keys().collect::<Vec<_>>(),

@@ -70,16 +70,19 @@ fn set(list: Option<Vec<String>>) -> BTreeSet<String> {
     list.unwrap_or_default().into_iter().collect()
 }
 
-/// The names of the tables below a table of the file, quotes taken off.
+/// The names of the tables below a table of the file, quotes taken off. A key with a value of its own is no table: it is
+/// left to be refused by its name.
 fn tables(reader: &Reader<'_>, above: &str) -> BTreeSet<String> {
     let prefix = format!("{above}.");
-    let below = reader.file.keys().filter_map(|key| key.strip_prefix(&prefix));
-    // A name in quotes is written as Rust writes a text, and so is JSON for all that a name can hold.
-    let name = |rest: &str| match rest.strip_prefix('"') {
-        None => rest.split('.').next().unwrap_or(rest).to_owned(),
-        Some(quoted) => quoted.split('"').next().unwrap_or(quoted).to_owned(),
-    };
-    below.map(name).collect()
+    let below = reader.file.iter().filter_map(|(key, given)| {
+        let rest = key.strip_prefix(&prefix)?;
+        let (name, more) = match rest.strip_prefix('"') {
+            None => rest.split_once('.').unwrap_or((rest, "")),
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+        };
+        (!more.is_empty() || given.raw == Raw::EmptyTable).then(|| name.to_owned())
+    });
+    below.collect()
 }
 
 /// What a table rules of a tool, or of all tools of an origin.
@@ -337,6 +340,7 @@ servers = ["cad"]
                 "[domains.d]\nkeyword = [\"x\"]\n",
                 "domains.d.keyword is not a setting; domains.d.keywords",
             ),
+            ("[origins]\ncad = \"x\"\n", "origins.cad is not a setting"),
             ("[domains.d]\n", "give artifact_kinds, keywords or servers"),
             ("observation_chars = 10\n", "give a whole number of characters from 1000 to 1000000"),
         ] {
