@@ -72,6 +72,8 @@ fn line(kind: StreamKind) -> Vec<Step> {
             Ask(A, Method::PUT, "/v1/budgets/project~a", json!({"calls": 9}), None),
             Shows(C, "/v1/budgets/project~a", |budget| budget["limit"]["calls"] == 9),
         ],
+        StreamKind::Artifact => artifact(),
+        StreamKind::Project => project(),
         StreamKind::Settings => vec![
             Ask(
                 B,
@@ -126,6 +128,27 @@ fn gates() -> Vec<Step> {
         Shows(A, path, |gate| gate["why"] == "its evidence says no: seen"),
         Ask(A, Method::POST, evidence, given("passed"), None),
         Shows(C, path, |gate| gate["state"] == "open" && gate["version"] == 3),
+    ]
+}
+
+fn artifact() -> Vec<Step> {
+    const PLAN: &str = "/v1/artifacts/lab/plan";
+    let over = json!({"content": "two", "over_version": 1});
+    vec![
+        Ask(B, Method::PUT, PLAN, json!({"content": "one"}), None),
+        Found(A, PLAN),
+        Ask(A, Method::PUT, PLAN, over, None),
+        Shows(C, PLAN, |plan| plan["version"] == 2 && plan["content"] == "two"),
+    ]
+}
+
+fn project() -> Vec<Step> {
+    const LAB: &str = "/v1/projects/lab";
+    vec![
+        Ask(B, Method::PUT, LAB, json!({"description": "ropes"}), None),
+        Found(A, LAB),
+        Ask(A, Method::PUT, LAB, json!({"description": "knots"}), None),
+        Shows(C, LAB, |lab| lab["description"] == "knots"),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Stories across crates, one file each: real processes, real sockets, the scripted model, no sleeps.
 
+mod artifacts;
 mod budgets;
 mod byte_flips;
 mod chat;

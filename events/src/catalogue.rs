@@ -4,7 +4,7 @@
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
 use crate::record::{StreamKey, StreamKind};
-use crate::{budget, credential, gate, grant, key, run, session, settings};
+use crate::{about, artifact, budget, credential, gate, grant, key, run, session, settings};
 
 /// A fact of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub enum Fact {
     Grant(grant::Event),
     /// Of a project's gates.
     Gates(gate::Event),
+    /// Of the artifacts of a project.
+    Artifact(Box<artifact::Event>),
+    /// Of a project.
+    Project(about::Event),
     /// Of the store's own tests.
     Probe,
 }
@@ -42,6 +46,8 @@ impl Fact {
             Self::Budget(event) => event.name(),
             Self::Grant(event) => event.name(),
             Self::Gates(event) => event.name(),
+            Self::Artifact(event) => event.name(),
+            Self::Project(event) => event.name(),
             Self::Probe => "probe",
         }
     }
@@ -71,6 +77,10 @@ pub fn decode(
         StreamKind::Budget => Fact::Budget(budget::Event::decode(kind, schema, payload)?),
         StreamKind::Grant => Fact::Grant(grant::Event::decode(kind, schema, payload)?),
         StreamKind::Gates => Fact::Gates(gate::Event::decode(kind, schema, payload)?),
+        StreamKind::Artifact => {
+            Fact::Artifact(Box::new(artifact::Event::decode(kind, schema, payload)?))
+        }
+        StreamKind::Project => Fact::Project(about::Event::decode(kind, schema, payload)?),
         StreamKind::Probe => Fact::Probe,
     })
 }
@@ -94,6 +104,10 @@ pub enum Folded {
     Grant(Box<grant::State>),
     /// A project's gates.
     Gates(Box<gate::State>),
+    /// The artifacts of a project.
+    Artifact(Box<artifact::State>),
+    /// A project.
+    Project(Box<about::State>),
     /// A stream of the store's own tests.
     Probe,
 }
@@ -111,6 +125,8 @@ impl Folded {
             StreamKind::Budget => Self::Budget(Box::default()),
             StreamKind::Grant => Self::Grant(Box::default()),
             StreamKind::Gates => Self::Gates(Box::default()),
+            StreamKind::Artifact => Self::Artifact(Box::default()),
+            StreamKind::Project => Self::Project(Box::default()),
             StreamKind::Probe => Self::Probe,
         }
     }
@@ -150,6 +166,12 @@ impl Folded {
             (Self::Gates(state), Fact::Gates(event)) => {
                 Ok(Self::Gates(Box::new(gate::Gates::evolve(*state, event)?)))
             }
+            (Self::Artifact(state), Fact::Artifact(event)) => {
+                Ok(Self::Artifact(Box::new(artifact::Artifacts::evolve(*state, event)?)))
+            }
+            (Self::Project(state), Fact::Project(event)) => {
+                Ok(Self::Project(Box::new(about::About::evolve(*state, event)?)))
+            }
             (Self::Probe, Fact::Probe) => Ok(Self::Probe),
             (
                 Self::Session(_)
@@ -160,6 +182,8 @@ impl Folded {
                 | Self::Budget(_)
                 | Self::Grant(_)
                 | Self::Gates(_)
+                | Self::Artifact(_)
+                | Self::Project(_)
                 | Self::Probe,
                 _,
             ) => Err(stray("a stream of another kind")),
@@ -178,6 +202,8 @@ impl Folded {
             Self::Budget(state) => Some(budget::Budget::wake(state)),
             Self::Grant(state) => Some(grant::Grant::wake(state)),
             Self::Gates(state) => Some(gate::Gates::wake(state)),
+            Self::Artifact(state) => Some(artifact::Artifacts::wake(state)),
+            Self::Project(state) => Some(about::About::wake(state)),
             Self::Probe => None,
         }
     }
@@ -199,6 +225,8 @@ mod tests {
             budget::Event::TABLE,
             grant::Event::TABLE,
             gate::Event::TABLE,
+            artifact::Event::TABLE,
+            about::Event::TABLE,
         ]
         .concat()
         .iter()

@@ -6,12 +6,15 @@
 //! Reading order: [`quantity`], [`id`], [`record`], [`journal`], [`codec`], [`aggregate`], then the message
 //! model ([`message`], [`prompt`], [`context`], [`usage`], [`role`]), the recovery rule ([`model_call`]), leave to send ([`leave`]), the bounds of
 //! mediated tools ([`tool_policy`]) and the aggregates
-//! (session, run, key, credential, settings, budget, and of a [`project`] its grants and gates), and [`subject`], which spells where NATS carries them.
+//! (session, run, key, credential, settings, budget, and of a [`project`] its grants, its gates, its artifacts and what it says of itself), and
+//! [`subject`], which spells where NATS carries them.
 
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
+pub mod about;
 pub mod aggregate;
+pub mod artifact;
 pub mod budget;
 pub mod catalogue;
 pub mod codec;

@@ -139,11 +139,15 @@ pub enum StreamKind {
     Grant,
     /// The preconditions of a project's tools.
     Gates,
+    /// The artifacts of a project.
+    Artifact,
+    /// What a project says of itself.
+    Project,
 }
 
 impl StreamKind {
     /// Every kind, for tests that must leave none out.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Session,
         Self::Run,
         Self::Key,
@@ -153,6 +157,8 @@ impl StreamKind {
         Self::Budget,
         Self::Grant,
         Self::Gates,
+        Self::Artifact,
+        Self::Project,
     ];
 
     /// The word in a stream key.
@@ -168,6 +174,8 @@ impl StreamKind {
             Self::Budget => "budget",
             Self::Grant => "grant",
             Self::Gates => "gates",
+            Self::Artifact => "artifact",
+            Self::Project => "project",
         }
     }
 }
@@ -183,7 +191,7 @@ pub struct StreamKey {
 /// The text does not name a stream of this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings, credential, budget, grant, gates"
+    "{0:?} is not a stream key: give kind/id with kind one of session, run, key, settings, credential, budget, grant, gates, artifact, project"
 )]
 pub struct NotAStream(pub String);
 
@@ -261,6 +269,8 @@ impl FromStr for StreamKey {
             "budget" => StreamKind::Budget,
             "grant" => StreamKind::Grant,
             "gates" => StreamKind::Gates,
+            "artifact" => StreamKind::Artifact,
+            "project" => StreamKind::Project,
             _ => return Err(bad()),
         };
         let rooted = match kind {
@@ -272,7 +282,9 @@ impl FromStr for StreamKey {
             | StreamKind::Credential
             | StreamKind::Budget
             | StreamKind::Grant
-            | StreamKind::Gates => None,
+            | StreamKind::Gates
+            | StreamKind::Artifact
+            | StreamKind::Project => None,
         };
         Ok(match rooted {
             Some(place) => Self { kind, partition: place.partition, text: text.into() },

@@ -4,6 +4,10 @@
 //! [`Fence`]) that is checked when the run's end comes back, never a timed file. Whoever holds the lock is owed to
 //! the world: the session drives its run until it has ended, also after a restart.
 
+mod scope;
+
+pub use scope::ScopeSet;
+
 use crate::aggregate::{Aggregate, IllegalEvent, Wake};
 use crate::codec::CodecError;
 use crate::id::{RunId, SessionId};
@@ -42,6 +46,8 @@ crate::events! {
         Released(Released) = 105 / 1 "lock_released";
         /// Nothing more will be said.
         Closed(Closed) = 106 / 1 "closed";
+        /// It is about another project.
+        ScopeSet(ScopeSet) = 107 / 1 "scope_set";
     }
 }
 
@@ -162,6 +168,13 @@ pub enum Command {
     },
     /// The task that drove the run died without a word; drive it again.
     Again,
+    /// Let it be about this project from now on.
+    SetScope {
+        /// Its name.
+        project: String,
+        /// Who says so.
+        by: Actor,
+    },
 }
 
 /// Why not.
@@ -193,6 +206,9 @@ pub enum Refusal {
     /// It was closed.
     #[error("the session is closed")]
     IsClosed,
+    /// There is no such session, or the name is none.
+    #[error("there is no such session, or the name of the project has not 1 to 256 bytes")]
+    NoScope,
 }
 
 /// A run that waits.
@@ -238,6 +254,8 @@ pub struct State {
     pub closed: bool,
     /// The provider that last served a generator of this session: an evaluator is served by another one.
     pub generated_by: Option<String>,
+    /// The project that it is about, where somebody said so.
+    pub scope: Option<String>,
 }
 
 impl State {
@@ -349,7 +367,7 @@ impl Aggregate for Session {
     type EffectId = Fence;
 
     const KIND: StreamKind = StreamKind::Session;
-    const FOLD: u32 = 2;
+    const FOLD: u32 = 3;
 
     fn stream(id: &SessionId) -> StreamKey {
         StreamKey::rooted(StreamKind::Session, id.place().partition, id)
@@ -376,6 +394,7 @@ impl Aggregate for Session {
                 ended(state, *run, *fence, *outcome, (messages, generated_by.as_ref()))
             }
             Command::Again => Ok(vec![]),
+            Command::SetScope { project, by } => scope::set(state, project, *by),
         }
     }
 
@@ -467,6 +486,7 @@ fn apply(state: &mut State, event: &Event) -> Option<()> {
             (state.opened.is_some() && state.lock.is_none() && !state.closed).then_some(())?;
             state.closed = true;
         }
+        Event::ScopeSet(set) => state.scope = Some(set.project.clone()),
     }
     Some(())
 }

@@ -492,7 +492,8 @@ mod tests {
         let budget = crate::budget::Event::TABLE;
         let (grant, gate) = (crate::grant::Event::TABLE, crate::gate::Event::TABLE);
         let ours = [session::Event::TABLE, run::Event::TABLE, key::Event::TABLE, Event::TABLE];
-        let tables = [&ours[..], &[credential, budget, grant, gate]].concat();
+        let of_projects = [grant, gate, crate::artifact::Event::TABLE, crate::about::Event::TABLE];
+        let tables = [&ours[..], &[credential, budget], &of_projects].concat();
         for (kind, schema, name) in tables.concat() {
             let known = since.get(&(kind, schema)).unwrap_or_else(|| {
                 panic!("{kind} {schema} {name} is new: raise Reader::OURS and add a line to golden/reader.txt")

@@ -32,7 +32,10 @@ use events::settings::{Settings, SettingsId};
 use events::tool_policy::Frozen;
 use projections::Handle;
 use serde::Serialize;
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+};
 use store::Store;
 use tokio::sync::{Semaphore, watch};
 use tools::Registry;
@@ -91,6 +94,24 @@ pub struct Parts {
 #[derive(Clone)]
 pub struct App(Arc<Parts>);
 
+/// The way back to a node that does not keep it alive.
+#[derive(Clone)]
+pub struct Back(Weak<Parts>);
+
+impl Back {
+    /// The node, while it is there.
+    #[must_use]
+    pub fn app(&self) -> Option<App> {
+        self.0.upgrade().map(App)
+    }
+}
+
+impl fmt::Debug for Back {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Back").finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("App").finish_non_exhaustive()
@@ -116,6 +137,12 @@ impl App {
     #[must_use]
     pub fn routing(&self) -> Arc<Routing> {
         self.answering.routing(&self.credentials, &self.settings)
+    }
+
+    /// The way back to it for what it holds itself.
+    #[must_use]
+    pub fn back(&self) -> Back {
+        Back(Arc::downgrade(&self.0))
     }
 
     /// The models that are offered, for `GET /v1/models`.
@@ -238,11 +265,24 @@ impl App {
         A: Hosted,
         Directory: Serves<A>,
     {
+        Ok(self.observe_of::<A>(id).await?)
+    }
+
+    /// The same for whoever tells the reasons apart.
+    ///
+    /// # Errors
+    ///
+    /// When nobody could be asked.
+    pub async fn observe_of<A>(&self, id: A::Id) -> Result<Observed<A>, NoDecision>
+    where
+        A: Hosted,
+        Directory: Serves<A>,
+    {
         let deadline = self.clock().now().after(DECISION);
         loop {
             match self.bus.observe::<A>(id).await {
                 Err(why) if self.is_moving(why, deadline) => self.clock().pause(MOVING).await,
-                seen => return Ok(seen?),
+                seen => return seen,
             }
         }
     }

@@ -28,9 +28,10 @@ pub use note::{FILE as NODE_FILE, NodeNote};
 pub use providers::Answering;
 pub use reader::ReaderError;
 pub use stop::Stop;
-pub use tools::{NAMES, ToolsError};
+pub use tools::{NAMES, ToolsError, WebError};
 
 use crate::app::{App, Parts};
+use crate::artifacts::files;
 use crate::auth::Verifier;
 use crate::auth::node_key::{self, NodeKeyError, Show, Told};
 use crate::auth::private::{self, PrivateError};
@@ -268,18 +269,12 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
     let Journal { store, boot, cluster: clustered } =
         Box::pin(journal::open(&config, &entropy, faults)).await?;
     until_it_reads(async || reader::check(&store).await).await?;
-    let mut draw = || {
-        let mut bytes = [0; 32];
-        let (low, high) = bytes.split_at_mut(16);
-        low.copy_from_slice(&entropy.draw().to_le_bytes());
-        high.copy_from_slice(&entropy.draw().to_le_bytes());
-        bytes
-    };
+    let mut draw = || keys::drawn(&entropy);
     let own = node_key::open(&config.data_dir, admin_key.as_ref(), show, &mut draw)?;
     let verifier = Verifier::new(&own);
     let found = providers::find(&config, start_demo(demo).await?).await?;
     let node = node_over(&store, &entropy, clustered.as_ref());
-    let tools = tools::open(&config)?;
+    let (tools, way) = tools::open(&config)?;
     let (live, at_work) = (Arc::new(Live::default()), run::AtWork::default());
     let opened = Box::pin(credentials::open(&config, &store, &found, clustered.as_ref())).await?;
     let (budgets, settings, following) = settings::follow(&store).await?;
@@ -316,6 +311,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         cluster: view,
         config,
     });
+    way.lead_to(&app);
     let mut stop = Stop::new(stopping, part);
     serve(&app, listener, &mut stop);
     background(&app, runner, &mut stop);
@@ -331,6 +327,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
 fn begin(app: &App, (read, following): (Vec<Position>, Vec<JoinHandle<()>>), stop: &mut Stop) {
     following.into_iter().for_each(|task| stop.helper(task));
     if app.cluster.is_none() {
+        files::keep(app).into_iter().for_each(|task| stop.helper(task));
         return app.node.agenda.start(Partition::all());
     }
     for at in read {
@@ -427,9 +424,20 @@ async fn tables(
     let budgets = Table::open_for(node.clone(), Arc::new(()), served).await?;
     let grants = Table::open_for(node.clone(), Arc::new(()), served).await?;
     let gates = Table::open_for(node.clone(), Arc::new(()), served).await?;
-    let directory =
-        Directory { sessions, runs, keys, settings, credentials, budgets, grants, gates };
-    let directory = Arc::new(directory);
+    let artifacts = Table::open_for(node.clone(), Arc::new(()), served).await?;
+    let abouts = Table::open_for(node.clone(), Arc::new(()), served).await?;
+    let directory = Arc::new(Directory {
+        sessions,
+        runs,
+        keys,
+        settings,
+        credentials,
+        budgets,
+        grants,
+        gates,
+        artifacts,
+        abouts,
+    });
     let local = Local::new();
     local.lead_to(&directory);
     let bus = match clustered {

@@ -6,6 +6,7 @@
 mod about;
 mod approvals;
 pub mod arguments;
+mod artifacts;
 mod auth;
 mod budget;
 mod chat;
@@ -125,6 +126,7 @@ fn dispatch(ctx: &mut Context<'_>, verb: Verb) -> Result<Exit, CliError> {
         Verb::Selection(verb) => wait(selection::selection(ctx, verb)),
         Verb::Auth(verb) => wait(auth::auth(ctx, verb)),
         Verb::Prices(verb) => prices::prices(ctx, &verb),
+        Verb::Artifacts(verb) => wait(artifacts::artifacts(ctx, verb)),
         Verb::Budget(verb) => wait(budget::budget(ctx, verb)),
         Verb::Approvals(verb) => wait(approvals::approvals(ctx, verb)),
         Verb::Tools(verb) => wait(tools::tools(ctx, verb)),

@@ -11,6 +11,7 @@ mod model;
 pub mod nats;
 mod nearest;
 mod origin;
+pub mod outbound;
 mod preconditions;
 mod provider;
 mod retry;
@@ -165,6 +166,8 @@ pub struct Config {
     pub nats: Option<nats::Nats>,
     /// What is ruled about tools.
     pub tools: Settings,
+    /// Where tools may go, and who searches the web for them.
+    pub outbound: outbound::Outbound,
     /// What is written to the log, and how.
     pub log: Log,
     /// A proxy with TLS stands in front, so that other addresses than loopback may be bound.
@@ -349,7 +352,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let dead_on_403 = reader.take_or("dead_on_403", "false", rule::switch);
     let run_spend_alert = reader.take_or("run_spend_alert_usd", "5", rule::dollars);
     let history = reader.take_or("history_tokens", "12000", rule::tokens(500, 100_000_000));
-    let nats = nats::read(reader);
+    let (nats, outbound) = (nats::read(reader), outbound::read(reader));
     let tools = tools::read(reader);
     let (providers, preconditions) = (provider::read(reader, known), preconditions::read(reader));
     let (routes, model_routes_path) = routes::read(reader, known, home);
@@ -375,6 +378,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
         preconditions,
         nats,
         tools: tools?,
+        outbound,
         log: Log { format: format?, level: level? },
         behind_proxy: behind_proxy?,
     })

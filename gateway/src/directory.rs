@@ -1,9 +1,12 @@
 //! The tables of this node, by kind of stream.
 
+use actors::bus::Nats;
 use actors::clock::Clock;
 use actors::directory::Serves;
 use actors::host::Hosted;
 use actors::table::{Drained, Table};
+use events::about::About;
+use events::artifact::Artifacts;
 use events::budget::Budget;
 use events::credential::Credential;
 use events::gate::Gates;
@@ -38,6 +41,10 @@ pub struct Directory {
     pub grants: Arc<Table<Grant>>,
     /// The projects' gates.
     pub gates: Arc<Table<Gates>>,
+    /// The artifacts of projects.
+    pub artifacts: Arc<Table<Artifacts>>,
+    /// What projects say of themselves.
+    pub abouts: Arc<Table<About>>,
 }
 
 impl fmt::Debug for Directory {
@@ -61,6 +68,8 @@ impl Directory {
             .chain(of(&self.budgets))
             .chain(of(&self.grants))
             .chain(of(&self.gates))
+            .chain(of(&self.artifacts))
+            .chain(of(&self.abouts))
             .collect()
     }
 
@@ -78,13 +87,28 @@ impl Directory {
         let settings = cut(self.settings.drain(deadline).await);
         let credentials = cut(self.credentials.drain(deadline).await);
         let budgets = cut(self.budgets.drain(deadline).await);
-        let of_projects =
-            cut(self.grants.drain(deadline).await) + cut(self.gates.drain(deadline).await);
-        runs + keys + settings + credentials + budgets + of_projects
+        let ruled = cut(self.grants.drain(deadline).await) + cut(self.gates.drain(deadline).await);
+        let artifacts = cut(self.artifacts.drain(deadline).await);
+        let abouts = cut(self.abouts.drain(deadline).await);
+        runs + keys + settings + credentials + budgets + ruled + artifacts + abouts
     }
 }
 
 impl Directory {
+    /// Answers other nodes for every kind of stream here.
+    pub fn answer_on(&self, bus: &Nats<Self>) {
+        bus.answer_for(&self.sessions);
+        bus.answer_for(&self.runs);
+        bus.answer_for(&self.keys);
+        bus.answer_for(&self.settings);
+        bus.answer_for(&self.credentials);
+        bus.answer_for(&self.budgets);
+        bus.answer_for(&self.grants);
+        bus.answer_for(&self.gates);
+        bus.answer_for(&self.artifacts);
+        bus.answer_for(&self.abouts);
+    }
+
     /// Lets the streams of a partition in.
     pub fn serve(&self, partition: Partition) {
         self.sessions.serve(partition);
@@ -95,6 +119,8 @@ impl Directory {
         self.budgets.serve(partition);
         self.grants.serve(partition);
         self.gates.serve(partition);
+        self.artifacts.serve(partition);
+        self.abouts.serve(partition);
     }
 
     /// Comes to rest in one partition, as [`Self::drain`] does in all.
@@ -108,9 +134,12 @@ impl Directory {
         let budgets = self.budgets.hand_over(partition, deadline).await;
         let grants = self.grants.hand_over(partition, deadline).await;
         let gates = self.gates.hand_over(partition, deadline).await;
-        let named = (keys, settings, credentials, budgets, grants, gates);
+        let artifacts = self.artifacts.hand_over(partition, deadline).await;
+        let abouts = self.abouts.hand_over(partition, deadline).await;
+        let named = (keys, settings, credentials, budgets);
+        let of_projects = (grants, gates, artifacts, abouts);
         let partition = partition.number();
-        tracing::debug!(partition, ?runs, ?sessions, ?named, "at rest");
+        tracing::debug!(partition, ?runs, ?sessions, ?named, ?of_projects, "at rest");
     }
 
     /// Ends the hosts of a partition at once, and their effects: no kind waits for another's to be gone.
@@ -123,7 +152,9 @@ impl Directory {
             self.credentials.lose(partition),
             self.budgets.lose(partition),
             self.grants.lose(partition),
-            self.gates.lose(partition)
+            self.gates.lose(partition),
+            self.artifacts.lose(partition),
+            self.abouts.lose(partition)
         );
     }
 }
@@ -173,5 +204,17 @@ impl Serves<Grant> for Directory {
 impl Serves<Gates> for Directory {
     fn table(&self) -> Option<&Arc<Table<Gates>>> {
         Some(&self.gates)
+    }
+}
+
+impl Serves<Artifacts> for Directory {
+    fn table(&self) -> Option<&Arc<Table<Artifacts>>> {
+        Some(&self.artifacts)
+    }
+}
+
+impl Serves<About> for Directory {
+    fn table(&self) -> Option<&Arc<Table<About>>> {
+        Some(&self.abouts)
     }
 }

@@ -5,9 +5,10 @@
 //!
 //! Reading order: [`cli`] and [`config`], [`boot`] (how a node starts and stops), [`app`], [`service`] (what every request
 //! passes), [`routes`], then what they speak: [`front`] (the wires of others), [`wire`] (ours), [`stream`]; beside them
-//! [`bundle`] (what the machines of a cluster need), [`auth`], [`error`], [`telemetry`], [`scripted`].
+//! [`native`] (tools that ask the node) and [`artifacts`], [`bundle`] (what the machines of a cluster need), [`auth`], [`error`], [`telemetry`], [`scripted`].
 
 pub mod app;
+pub mod artifacts;
 pub mod auth;
 pub mod boot;
 pub mod bundle;
@@ -18,6 +19,7 @@ pub mod error;
 pub mod extract;
 pub mod front;
 pub mod metric;
+pub mod native;
 pub mod routes;
 pub mod scripted;
 pub mod service;

@@ -1,6 +1,7 @@
 //! The routes, a file for each resource. A route without a row in [`crate::auth`]'s table is refused.
 
 pub mod approvals;
+pub mod artifacts;
 pub mod budgets;
 pub mod chat;
 pub mod credentials;
@@ -17,6 +18,7 @@ pub mod nodes;
 pub mod providers;
 pub mod responses;
 pub mod runs;
+pub mod search;
 pub mod selection;
 pub mod sessions;
 pub mod spec;
@@ -31,6 +33,7 @@ use axum::Router;
 pub fn routes() -> Router<App> {
     Router::new()
         .merge(approvals::routes())
+        .merge(artifacts::routes())
         .merge(budgets::routes())
         .merge(chat::routes())
         .merge(harness::routes())
@@ -47,6 +50,7 @@ pub fn routes() -> Router<App> {
         .merge(providers::routes())
         .merge(responses::routes())
         .merge(runs::routes())
+        .merge(search::routes())
         .merge(selection::routes())
         .merge(sessions::routes())
         .merge(tool_policy::routes())

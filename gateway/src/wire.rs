@@ -1,5 +1,6 @@
 //! Our JSON shapes: the only place that spells a key of ours. A type here is never an event and never a command.
 
+pub mod artifact;
 pub mod budget;
 pub mod call;
 pub mod credential;
@@ -13,6 +14,7 @@ pub mod node;
 pub mod provider;
 pub mod public;
 pub mod run;
+pub mod search;
 pub mod settings;
 pub mod time;
 pub mod tool;

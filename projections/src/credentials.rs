@@ -152,6 +152,8 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             | Fact::Budget(_)
             | Fact::Grant(_)
             | Fact::Gates(_)
+            | Fact::Artifact(_)
+            | Fact::Project(_)
             | Fact::Probe => return Err(illegal(fact.name()).into()),
         };
         // The rules that decide say how it fares, so that a list and they never disagree.

@@ -78,6 +78,8 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             | Fact::Credential(_)
             | Fact::Budget(_)
             | Fact::Gates(_)
+            | Fact::Artifact(_)
+            | Fact::Project(_)
             | Fact::Probe => return Err(illegal(fact.name()).into()),
         };
         let row = match event {

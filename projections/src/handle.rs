@@ -8,7 +8,7 @@ use crate::runner::{BATCHES_MAX, Build, Lane, Runner, Shared, catching_up};
 use crate::status::{Beside, Board, Entry, Live, State, Status};
 use crate::tables::{self, OpenError, Set};
 use crate::writer::{self, ViewsError, Writer};
-use crate::{Name, Reach, credentials, gates, grants, keys, reach, runs, sessions, usage};
+use crate::{Name, Reach, credentials, gates, grants, keys, reach, runs, search, sessions, usage};
 use events::id::{KeyId, RunId, SessionId};
 use events::quantity::Instant;
 use events::record::{Hash, Position};
@@ -249,6 +249,15 @@ impl Handle {
     /// When the views can not be read.
     pub async fn gates(&self) -> Result<gates::Page, ReadError> {
         self.readers.read(gates::list).await
+    }
+
+    /// The texts that have some words, the best first.
+    ///
+    /// # Errors
+    ///
+    /// When the views can not be read.
+    pub async fn search(&self, query: search::Query) -> Result<search::Page, ReadError> {
+        self.readers.read(move |connection| search::find(connection, &query)).await
     }
 
     /// A page of keys, revoked ones included, by id.

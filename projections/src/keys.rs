@@ -118,6 +118,8 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             | Fact::Budget(_)
             | Fact::Grant(_)
             | Fact::Gates(_)
+            | Fact::Artifact(_)
+            | Fact::Project(_)
             | Fact::Probe => {
                 return Err(illegal(fact.name()).into());
             }

@@ -1,5 +1,5 @@
 //! Read models folded from events, for people and lists: runs, usage, sessions, keys, credentials,
-//! grants, gates.
+//! grants, gates, search.
 //!
 //! Invariant: a projection's rows are the fold of exactly the commits up to its cursor in each shard of the log, for
 //! both change in one transaction; shards come in any order, for a row rests on one stream or is a commutative sum; what it can not read halts it by name, and nothing is skipped. All of it can be deleted and is built
@@ -7,7 +7,7 @@
 //! (the actor whose append made a fact counts it).
 //!
 //! Reading order: [`name`], [`reach`], [`status`], the pure folds ([`calls`], [`runs`], [`usage`], [`sessions`], [`keys`],
-//! [`credentials`], [`grants`], [`gates`]), then how they are kept (`tables`, `cursor`, `column`), fed (`batch`, `writer`, [`runner`], [`rebuild`]) and asked
+//! [`credentials`], [`grants`], [`gates`], [`search`]), then how they are kept (`tables`, `cursor`, `column`), fed (`batch`, `writer`, [`runner`], [`rebuild`]) and asked
 //! ([`mark`], [`reader`], [`handle`]).
 
 #![warn(missing_docs)]
@@ -30,6 +30,7 @@ pub mod reader;
 pub mod rebuild;
 pub mod runner;
 pub mod runs;
+pub mod search;
 pub mod sessions;
 pub mod status;
 mod tables;

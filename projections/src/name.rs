@@ -3,7 +3,7 @@
 use crate::batch::Decoded;
 use crate::tables::Tables;
 use crate::writer::FoldError;
-use crate::{credentials, gates, grants, keys, runs, sessions, usage};
+use crate::{credentials, gates, grants, keys, runs, search, sessions, usage};
 use events::catalogue::Fact;
 use events::record::StreamKind;
 use std::{fmt, str::FromStr};
@@ -25,18 +25,20 @@ pub enum Name {
     Grants,
     /// One row a gate.
     Gates,
+    /// What was said and written, by its words.
+    Search,
 }
 
 /// The text names no projection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a projection: give runs, usage, sessions, keys, credentials, grants or gates"
+    "{0:?} is not a projection: give runs, usage, sessions, keys, credentials, grants, gates or search"
 )]
 pub struct NotAName(pub String);
 
 impl Name {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Runs,
         Self::Usage,
         Self::Sessions,
@@ -44,6 +46,7 @@ impl Name {
         Self::Credentials,
         Self::Grants,
         Self::Gates,
+        Self::Search,
     ];
 
     /// The word in commands, metrics and the cursor table.
@@ -57,6 +60,7 @@ impl Name {
             Self::Credentials => "credentials",
             Self::Grants => "grants",
             Self::Gates => "gates",
+            Self::Search => "search",
         }
     }
 
@@ -71,20 +75,23 @@ impl Name {
             Self::Credentials => credentials::CODE,
             Self::Grants => grants::CODE,
             Self::Gates => gates::CODE,
+            Self::Search => search::CODE,
         }
     }
 
-    /// The streams it folds. What stands in others can not halt it.
+    /// Whether it folds streams of a kind. What stands in others can not halt it.
     #[must_use]
-    pub const fn reads(self) -> StreamKind {
-        match self {
-            Self::Runs | Self::Usage => StreamKind::Run,
-            Self::Sessions => StreamKind::Session,
-            Self::Keys => StreamKind::Key,
-            Self::Credentials => StreamKind::Credential,
-            Self::Grants => StreamKind::Grant,
-            Self::Gates => StreamKind::Gates,
-        }
+    pub fn reads(self, kind: StreamKind) -> bool {
+        let kinds: &[StreamKind] = match self {
+            Self::Runs | Self::Usage => &[StreamKind::Run],
+            Self::Sessions => &[StreamKind::Session],
+            Self::Keys => &[StreamKind::Key],
+            Self::Credentials => &[StreamKind::Credential],
+            Self::Grants => &[StreamKind::Grant],
+            Self::Gates => &[StreamKind::Gates],
+            Self::Search => &[StreamKind::Session, StreamKind::Artifact],
+        };
+        kinds.contains(&kind)
     }
 
     pub(crate) const fn tables(self) -> &'static [&'static str] {
@@ -103,6 +110,7 @@ impl Name {
             Self::Credentials => &["credentials"],
             Self::Grants => &["grants"],
             Self::Gates => &["gates"],
+            Self::Search => &["search", "search_sessions"],
         }
     }
 
@@ -116,6 +124,7 @@ impl Name {
             Self::Credentials => include_str!("sql/credentials.sql"),
             Self::Grants => include_str!("sql/grants.sql"),
             Self::Gates => include_str!("sql/gates.sql"),
+            Self::Search => include_str!("sql/search.sql"),
         }
     }
 
@@ -134,6 +143,7 @@ impl Name {
             Self::Credentials => credentials::fold(tables, commit, facts),
             Self::Grants => grants::fold(tables, commit, facts),
             Self::Gates => gates::fold(tables, commit, facts),
+            Self::Search => search::fold(tables, commit, facts),
         }
     }
 }

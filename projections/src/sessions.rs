@@ -109,6 +109,8 @@ fn apply(mut row: Row, event: &Event, at: Instant) -> Option<Row> {
             row.holder.take_if(|holder| *holder == released.run)?;
         }
         Event::Closed(_) => row.closed = Some(at),
+        // It stays in the project that it was opened in.
+        Event::ScopeSet(_) => {}
     }
     Some(row)
 }

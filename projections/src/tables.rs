@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Counts the changes of any table; a file of another number is made anew.
-const SHAPE: i64 = 5;
+const SHAPE: i64 = 6;
 /// Says that a file is ours: `pivw`.
 const APPLICATION: i64 = 0x7069_7677;
 /// How long a statement waits for another connection's lock (5 s): longer than any transaction here.
@@ -251,7 +251,9 @@ mod tests {
             Tables { connection: &connection, set: Set::Shadow }.create(name, 2).unwrap();
             swap(&connection, name).unwrap();
         }
-        let tables = "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table'";
+        // The index of words keeps tables of its own beside it.
+        let tables = "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name NOT IN \
+             ('search_data', 'search_idx', 'search_content', 'search_docsize', 'search_config')";
         let count: i64 = connection.query_row(tables, [], |row| row.get(0)).unwrap();
         let owned: usize = Name::ALL.iter().map(|name| name.tables().len()).sum();
         assert_eq!(usize::try_from(count), Ok(owned));

@@ -159,7 +159,7 @@ fn apply(connection: &Connection, name: Name, set: Set, batch: &Batch) -> rusqli
             // A batch has no gap, so this is its beginning and nothing was folded.
             return Ok(Stand::Behind(place.sequence));
         }
-        if commit.stream.kind() == name.reads() {
+        if name.reads(commit.stream.kind()) {
             halted = fold(tables, name, commit)?;
         }
         if halted.is_some() {

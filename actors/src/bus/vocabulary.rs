@@ -1,13 +1,14 @@
 //! What can be said to the owners of each kind of stream, and how they refuse: the frozen numbers of each word.
 
 use crate::carried;
-use events::{budget, credential, gate, grant, key, run, session, settings};
+use events::{about, artifact, budget, credential, gate, grant, key, run, session, settings};
 
 carried!(session::Command {
     Submit { run, spec, on_busy, seen } = 100 / 1;
     Fork { parent, at, messages, project, by } = 101 / 1;
     RunEnded { run, fence, outcome, messages, generated_by } = 102 / 1;
     Again = 103 / 1;
+    SetScope { project, by } = 104 / 1;
 });
 
 carried!(session::Refusal {
@@ -18,6 +19,7 @@ carried!(session::Refusal {
     NotHolder(run) = 154 / 1;
     Exists = 155 / 1;
     IsClosed = 156 / 1;
+    NoScope = 157 / 1;
 });
 
 carried!(run::Command {
@@ -159,4 +161,23 @@ carried!(gate::Refusal {
     ReadOnly(name) = 956 / 1;
     IsOpen(name) = 957 / 1;
     Full = 958 / 1;
+});
+
+carried!(artifact::Command {
+    Write(asked) = 1000 / 1;
+});
+
+carried!(artifact::Refusal {
+    Moved { name, have, over } = 1050 / 1;
+    TooLong { bytes } = 1051 / 1;
+    ManyVersions { name } = 1052 / 1;
+    Full = 1053 / 1;
+});
+
+carried!(about::Command {
+    Describe { name, description, by } = 1100 / 1;
+});
+
+carried!(about::Refusal {
+    TooLong = 1150 / 1;
 });

@@ -194,6 +194,7 @@ fn the_bytes_of_an_event_do_not_change() {
                 generated_by: Some("p".into()),
             }),
             Event::Closed(Closed {}),
+            Event::ScopeSet(ScopeSet { project: "lab".into(), by: Actor::Node }),
         ],
     ]
     .concat();

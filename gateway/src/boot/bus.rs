@@ -1,4 +1,4 @@
-//! The bus between nodes: what this one answers for.
+//! The bus between the nodes of a cluster.
 
 use super::BootError;
 use super::journal::Clustered;
@@ -17,13 +17,6 @@ pub(super) async fn between(
     let client = store::jetstream::client(&clustered.servers).await?;
     let namespace = clustered.nats.namespace.clone();
     let bus = Nats::new(client, namespace, local, node.store.clone(), node.clock.clone());
-    bus.answer_for(&directory.sessions);
-    bus.answer_for(&directory.runs);
-    bus.answer_for(&directory.keys);
-    bus.answer_for(&directory.settings);
-    bus.answer_for(&directory.credentials);
-    bus.answer_for(&directory.budgets);
-    bus.answer_for(&directory.grants);
-    bus.answer_for(&directory.gates);
+    directory.answer_on(&bus);
     Ok(bus)
 }

@@ -4,6 +4,7 @@
 use super::patience::until_it_reads;
 use crate::app::App;
 use crate::auth::Verifier;
+use actors::entropy::Entropy;
 use events::aggregate::Aggregate;
 use events::codec::CodecError;
 use events::key::{Event, Issued, Key};
@@ -30,6 +31,15 @@ pub enum KeysError {
     /// A fact of a newer build.
     #[error(transparent)]
     Codec(#[from] CodecError),
+}
+
+/// Bytes for a key.
+pub(super) fn drawn(entropy: &Entropy) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    let (low, high) = bytes.split_at_mut(16);
+    low.copy_from_slice(&entropy.draw().to_le_bytes());
+    high.copy_from_slice(&entropy.draw().to_le_bytes());
+    bytes
 }
 
 /// Tells the verifier every key that was issued and not revoked: from the read model as far as it has got in each

@@ -1,7 +1,12 @@
 //! The tools of a node, under the names that they had at its last start.
 
+mod web;
+
+pub use web::WebError;
+
 use super::NOTES;
 use crate::config::Config;
+use crate::native::{self, Way};
 use ::tools::name::NotNames;
 use ::tools::{Names, Registry, RegistryError, Tool};
 use std::io::{self, ErrorKind, Write};
@@ -35,12 +40,19 @@ pub enum ToolsError {
         /// What is wrong.
         source: NotNames,
     },
+    /// Those that go out to the web.
+    #[error(transparent)]
+    Web(#[from] WebError),
 }
 
-/// Takes in the tools that come with the node and records what they are called.
-pub(super) fn open(config: &Config) -> Result<Arc<Registry>, ToolsError> {
-    let tools = ::tools::native::tools(config.data_dir.join(NOTES));
-    register(tools, config).map(Arc::new)
+/// Takes in the tools that come with the node and records what they are called; with them the way from those that ask the
+/// node to it.
+pub(super) fn open(config: &Config) -> Result<(Arc<Registry>, Way), ToolsError> {
+    let way = Way::default();
+    let mut tools = ::tools::native::tools(config.data_dir.join(NOTES));
+    tools.extend(web::tools(&config.outbound)?);
+    tools.extend(native::tools(&way));
+    Ok((Arc::new(register(tools, config)?), way))
 }
 
 fn register(tools: Vec<Arc<dyn Tool>>, config: &Config) -> Result<Registry, ToolsError> {

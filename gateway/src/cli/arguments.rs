@@ -3,6 +3,7 @@
 //! Only shapes stand here; a verb does its work in the module that has its name.
 
 mod approvals;
+mod artifacts;
 mod auth;
 mod budget;
 mod cluster;
@@ -16,6 +17,7 @@ mod serve;
 mod tools;
 
 pub use approvals::{Approvals, Approve, Deny, Edit};
+pub use artifacts::Artifacts;
 pub use auth::{Auth, Import, Login, Profile, Secret};
 pub use budget::{Budget, BudgetScope, BudgetSet, Per, Unpriced};
 pub use cluster::{Cluster, ClusterInit, ClusterJoin, Drain, Fence, Nodes, UpgradeSchema};
@@ -159,6 +161,9 @@ pub enum Verb {
     /// The preconditions of a project's tools: whether they are open, why not, and waivers
     #[command(subcommand)]
     Gates(Gates),
+    /// The texts that runs and people write for a project
+    #[command(subcommand)]
+    Artifacts(Artifacts),
     /// Tokens and cost
     #[command(after_help = "Examples:\n  piton usage\n  piton usage --window-hours 168 --json")]
     Usage(Usage),

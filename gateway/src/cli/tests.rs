@@ -54,7 +54,7 @@ fn leaves(command: &clap::Command, above: &str) -> BTreeSet<String> {
 }
 
 /// All of them.
-const VERBS: [&str; 74] = [
+const VERBS: [&str; 76] = [
     "serve",
     "init",
     "doctor",
@@ -107,6 +107,8 @@ const VERBS: [&str; 74] = [
     "auth revive",
     "auth rm",
     "auth import",
+    "artifacts ls",
+    "artifacts show",
     "budget set",
     "budget ls",
     "budget show",

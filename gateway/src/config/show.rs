@@ -44,6 +44,8 @@ impl Loaded {
         }));
         let cluster = self.config.nats.iter().flat_map(Nats::spoken);
         rows.extend(cluster.map(|(key, value)| self.row(key.to_owned(), value)));
+        let outbound = self.config.outbound.spoken().into_iter();
+        rows.extend(outbound.map(|(key, value)| self.row(key.to_owned(), value)));
         for (id, provider) in &self.config.providers {
             let table = format!("providers.{}", segment(id));
             let spoken = of_provider(provider).into_iter();

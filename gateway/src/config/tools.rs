@@ -12,8 +12,15 @@ use ::tools::tool::{ReplayClass, Tier};
 use events::quantity::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The keys of `[tools]` that are no tool.
-const OWN: [&str; 4] = ["names", "session_critical_verbs", "companion_groups", "niche_servers"];
+/// The keys of `[tools]` that are no tool; the tables `outbound` and `web_search` are read by [`super::outbound`].
+const OWN: [&str; 6] = [
+    "names",
+    "session_critical_verbs",
+    "companion_groups",
+    "niche_servers",
+    "outbound",
+    "web_search",
+];
 /// Entries of one list.
 const LIST_MAX: usize = 256;
 /// The most bytes of a result that a rule may set: what the largest policy admits.

@@ -120,6 +120,8 @@ codes! {
     Busy                "busy"                     TOO_MANY_REQUESTS     Failure            "rate_limit_error"      Harmless;
     /// As many runs as allowed are at work.
     TooManyRuns         "too_many_runs"            TOO_MANY_REQUESTS     Failure            "rate_limit_error"      Harmless;
+    /// Somebody else wrote the artifact since.
+    ArtifactMoved       "artifact_moved"           CONFLICT              Conflict           "invalid_request_error" Useless;
     /// The body is too large.
     PayloadTooLarge     "payload_too_large"        PAYLOAD_TOO_LARGE     Usage              "invalid_request_error" Useless;
     /// The command is older than what its stream remembers.

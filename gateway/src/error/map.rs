@@ -4,7 +4,7 @@ use super::{ApiError, Attempt, Code};
 use actors::order::NoDecision;
 use events::model_call::Class;
 use events::quantity::Millis;
-use events::{budget, credential, gate, grant, key, run, session, settings};
+use events::{about, artifact, budget, credential, gate, grant, key, run, session, settings};
 use projections::ReadError;
 use std::error::Error;
 use store::StoreError;
@@ -74,9 +74,10 @@ impl From<session::Refusal> for ApiError {
         let code = match refusal {
             session::Refusal::Busy | session::Refusal::InboxFull => Code::SessionBusy,
             session::Refusal::HistoryMoved { .. } => Code::HistoryMismatch,
-            session::Refusal::Full | session::Refusal::IsClosed | session::Refusal::Exists => {
-                Code::InvalidRequest
-            }
+            session::Refusal::Full
+            | session::Refusal::IsClosed
+            | session::Refusal::Exists
+            | session::Refusal::NoScope => Code::InvalidRequest,
             session::Refusal::NotHolder(_) => Code::RunEnded,
         };
         Self::new(code, refusal.to_string())
@@ -152,6 +153,26 @@ impl From<budget::Refusal> for ApiError {
             budget::Refusal::BadTerms | budget::Refusal::Full => Code::InvalidRequest,
         };
         Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<artifact::Refusal> for ApiError {
+    fn from(refusal: artifact::Refusal) -> Self {
+        let code = match refusal {
+            artifact::Refusal::Moved { .. } => Code::ArtifactMoved,
+            artifact::Refusal::TooLong { .. } => Code::PayloadTooLarge,
+            artifact::Refusal::ManyVersions { .. } | artifact::Refusal::Full => {
+                Code::InvalidRequest
+            }
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<about::Refusal> for ApiError {
+    fn from(refusal: about::Refusal) -> Self {
+        let about::Refusal::TooLong = refusal;
+        Self::new(Code::InvalidRequest, refusal.to_string())
     }
 }
 

@@ -76,6 +76,7 @@ pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json
         "id": id.to_string(),
         "object": "session",
         "project_id": state.opened.as_ref().map(|opened| opened.project.as_str()),
+        "project_scope": state.scope,
         "parent": state.parent.map(|(parent, at)| json!({"session_id": parent.to_string(), "messages": at})),
         "messages": state.messages.len(),
         "bytes": state.bytes,

@@ -13,7 +13,7 @@ use events::run::life::{Finished, MessageRef, Outcome, Reason};
 use events::run::spec::{Candidate, Delivery, Dropped, Plane, Spec};
 use events::run::step::{Charge, Stop};
 use events::usage::{Price, Rates};
-use events::{json::Json, key, model_call::Class, session};
+use events::{about, artifact, json::Json, key, model_call::Class, session};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -51,6 +51,16 @@ impl Bodies {
         all.iter().map(|body| self.body(body)).collect()
     }
 
+    fn artifact(self, event: &artifact::Event) -> Value {
+        let artifact::Event::Written(written) = event;
+        super::artifact::event(event, self.text(&written.content))
+    }
+
+    fn project(self, event: &about::Event) -> Value {
+        let about::Event::Described(said) = event;
+        super::artifact::of_project(event, self.text(&said.description))
+    }
+
     fn fields(self, fields: &BTreeMap<String, String>) -> Value {
         match self {
             Self::Whole => json!(fields),
@@ -81,6 +91,8 @@ pub fn told(fact: &Fact, bodies: Bodies) -> Value {
         Fact::Budget(event) => super::budget::event(event),
         Fact::Grant(event) => super::grant::event(event),
         Fact::Gates(event) => super::gate::event(event),
+        Fact::Artifact(event) => bodies.artifact(event),
+        Fact::Project(event) => bodies.project(event),
         Fact::Probe => Value::Null,
     }
 }
@@ -385,6 +397,9 @@ fn session_event(event: &session::Event, bodies: Bodies) -> Value {
             "generated_by": released.generated_by,
         }),
         session::Event::Closed(_) => json!({}),
+        session::Event::ScopeSet(set) => {
+            json!({"project": set.project, "by": set.by.to_string()})
+        }
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) fn event(known: &Fact) -> String {
         Fact::Budget(event) => format!("budget.{}", event.name()),
         Fact::Grant(event) => format!("grant.{}", event.name()),
         Fact::Gates(event) => format!("gates.{}", event.name()),
+        Fact::Artifact(event) => format!("artifact.{}", event.name()),
+        Fact::Project(event) => format!("project.{}", event.name()),
         Fact::Probe => known.name().to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 use super::facts::{NOW, run, said, session, spec, used};
 use crate::Reach;
 use events::aggregate::{Aggregate, Wake};
+use events::artifact::{self, Artifacts};
 use events::credential::{self, Credential, ProviderId};
 use events::gate::{self, Gates};
 use events::grant::{self, Grant, GrantId};
@@ -57,6 +58,7 @@ pub(crate) struct Journal {
     pub(crate) credentials: BTreeMap<ProviderId, credential::State>,
     pub(crate) grants: BTreeMap<Project, grant::State>,
     pub(crate) gates: BTreeMap<Project, gate::State>,
+    pub(crate) artifacts: BTreeMap<Project, artifact::State>,
     ids: u128,
 }
 
@@ -68,7 +70,7 @@ impl Journal {
     pub(crate) fn of(store: Store) -> Self {
         let (runs, sessions, keys) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let credentials = BTreeMap::new();
-        let (grants, gates) = (BTreeMap::new(), BTreeMap::new());
+        let (grants, gates, artifacts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             store,
             now: NOW,
@@ -79,6 +81,7 @@ impl Journal {
             credentials,
             grants,
             gates,
+            artifacts,
             ids: 0,
         }
     }
@@ -168,6 +171,17 @@ impl Journal {
         self.credentials.insert(id, after);
     }
 
+    pub(crate) async fn write_artifact(&mut self, project: &str, name: &str, text: &str) {
+        let (id, name, content) = (Project::of(project), name.parse().unwrap(), text.into());
+        let (source, by) = (artifact::Source::Caller, Actor::Admin);
+        let write = artifact::Write { name, content, over: None, source, by };
+        let state = self.artifacts.remove(&id).unwrap_or_default();
+        let command = artifact::Command::Write(write);
+        let events = Artifacts::decide(&state, &command, self.now).unwrap();
+        let after = self.record::<Artifacts>(id, state, &events).await;
+        self.artifacts.insert(id, after);
+    }
+
     pub(crate) async fn open_run(&mut self, id: RunId, text: &str) {
         let spec = spec("default", text);
         self.tell_run(id, &runs::Command::Open { spec, session: None, grant: None }).await;
@@ -191,8 +205,14 @@ impl Journal {
                 self.turn_profile(&mut aside).await;
             }
             if aside.below(6) == 0 {
-                self.turn_grant(&mut aside).await;
-                self.turn_gate(&mut aside).await;
+                Box::pin(self.turn_grant(&mut aside)).await;
+                Box::pin(self.turn_gate(&mut aside)).await;
+            }
+            if aside.below(8) == 0 {
+                let name = aside.pick(&["plan", "notes"]);
+                let text = format!("draft {} of the rope", aside.below(9));
+                let project = aside.pick(&["default", "lab"]);
+                Box::pin(self.write_artifact(project, name, &text)).await;
             }
             match dice.below(20) {
                 0 | 1 => {

@@ -8,6 +8,7 @@ use events::record::Position;
 use rusqlite::types::Value;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::time::Duration;
 use store::Store;
 
@@ -43,11 +44,17 @@ impl Folder {
 }
 
 /// Runs the loops while something else happens, then drops them wherever they are.
-pub(crate) async fn during<T>(runner: Runner, body: impl Future<Output = T>) -> T {
-    tokio::select! {
-        () = runner.run() => panic!("the runner ended by itself"),
-        done = body => done,
-    }
+/// Boxed, for with its body it is a large future.
+pub(crate) fn during<T>(
+    runner: Runner,
+    body: impl Future<Output = T>,
+) -> Pin<Box<impl Future<Output = T>>> {
+    Box::pin(async {
+        tokio::select! {
+            () = runner.run() => panic!("the runner ended by itself"),
+            done = body => done,
+        }
+    })
 }
 
 pub(crate) async fn caught_up(handle: &Handle, end: Position) {

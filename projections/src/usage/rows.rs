@@ -73,6 +73,8 @@ pub(crate) fn fold(tables: Tables<'_>, commit: &Decoded, facts: &[Fact]) -> Resu
             | Fact::Budget(_)
             | Fact::Grant(_)
             | Fact::Gates(_)
+            | Fact::Artifact(_)
+            | Fact::Project(_)
             | Fact::Probe => {
                 let before = format!("the name of stream {}", commit.stream);
                 return Err(IllegalEvent { event: fact.name().to_owned(), before }.into());

@@ -99,7 +99,7 @@ fn run_id() -> RunId {
 }
 
 fn session_commands() -> Vec<session::Command> {
-    use session::Command::{Again, Fork, RunEnded, Submit};
+    use session::Command::{Again, Fork, RunEnded, SetScope, Submit};
     let parent = SessionId::new(Place::default(), 9);
     vec![
         Submit {
@@ -123,6 +123,7 @@ fn session_commands() -> Vec<session::Command> {
             generated_by: Some("p".into()),
         },
         Again,
+        SetScope { project: "lab".into(), by: Actor::Node },
     ]
 }
 
@@ -177,6 +178,7 @@ fn refusals(out: &mut Vec<String>) {
         Session::NotHolder(run_id()),
         Session::Exists,
         Session::IsClosed,
+        Session::NoScope,
     ];
     lines(&session, out);
     let run = [
@@ -449,6 +451,10 @@ fn no_number_is_used_twice_over_the_whole_bus() {
         events::grant::Refusal::TABLE,
         events::gate::Command::TABLE,
         events::gate::Refusal::TABLE,
+        events::artifact::Command::TABLE,
+        events::artifact::Refusal::TABLE,
+        events::about::Command::TABLE,
+        events::about::Refusal::TABLE,
     ];
     let all: Vec<(u16, u16)> =
         tables.into_iter().flatten().map(|(kind, schema, _)| (*kind, *schema)).collect();

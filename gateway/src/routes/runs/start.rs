@@ -170,6 +170,7 @@ pub async fn start(
     app.admit_run()?;
     let on_busy = asked.on_busy;
     let campaign = asked.campaign.clone();
+    let asked = in_scope(&app, asked, session).await?;
     let mut spec = spec(&app, &caller, asked, session, &body)?;
     let known = if repeat { known(&app, run).await? } else { None };
     // A repeat gets its run, whatever the policy is by now.
@@ -193,6 +194,19 @@ pub async fn start(
         response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// A run that names no project is of the one that its conversation is about.
+async fn in_scope(
+    app: &App,
+    mut asked: Asked,
+    session: Option<SessionId>,
+) -> Result<Asked, ApiError> {
+    if let (None, Some(session)) = (&asked.project_id, session) {
+        let seen = app.observe::<Session>(session).await?;
+        asked.project_id = seen.state.scope.clone();
+    }
+    Ok(asked)
 }
 
 fn session_id(text: &str) -> Result<SessionId, ApiError> {

@@ -1,14 +1,15 @@
-//! What is said to the owners of a project's grants and gates.
+//! What is said to the owners of a project's grants, gates and artifacts, and of what it says of itself.
 
 use super::{lines, run_id};
 use events::json::Json;
 use events::quantity::Instant;
 use events::record::Actor;
-use events::{gate, grant};
+use events::{about, artifact, gate, grant};
 
 pub(super) fn words(out: &mut Vec<String>) {
     of_grants(out);
     of_gates(out);
+    of_artifacts_and_itself(out);
 }
 
 fn of_grants(out: &mut Vec<String>) {
@@ -61,4 +62,24 @@ fn of_gates(out: &mut Vec<String>) {
         Refusal::Full,
     ];
     lines(&refusals, out);
+}
+
+fn of_artifacts_and_itself(out: &mut Vec<String>) {
+    let by = Actor::Admin;
+    let write = artifact::Write {
+        name: "plan".parse().unwrap(),
+        content: "x".into(),
+        over: Some(300),
+        source: artifact::Source::Hand,
+        by,
+    };
+    lines(&[artifact::Command::Write(write)], out);
+    let name = || String::from("plan");
+    let moved = artifact::Refusal::Moved { name: name(), have: 300, over: 1 };
+    let long = artifact::Refusal::TooLong { bytes: 600_000 };
+    let many = artifact::Refusal::ManyVersions { name: name() };
+    lines(&[moved, long, many, artifact::Refusal::Full], out);
+    let (name, description) = (String::from("lab"), String::from("ropes"));
+    lines(&[about::Command::Describe { name, description, by }], out);
+    lines(&[about::Refusal::TooLong], out);
 }
