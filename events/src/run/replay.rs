@@ -144,15 +144,7 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
             .collect(),
         Event::ModelAnswered(answered) => vec![Command::Model {
             call: answered.call,
-            outcome: step::Settled::Answered(step::Answer {
-                body: answered.body.clone(),
-                asks: answered.asks.clone(),
-                stop: answered.stop,
-                usage: answered.usage,
-                served_model: answered.served_model.clone(),
-                request_id: answered.request_id.clone(),
-                profile: answered.profile.clone(),
-            }),
+            outcome: step::Settled::Answered(answer(answered)),
         }],
         Event::ModelFailed(failed) => vec![Command::Model {
             call: failed.call,
@@ -265,6 +257,19 @@ fn slice(event: &Event) -> Vec<Command> {
     }
     let Event::SliceReturned(returned) = event else { return vec![] };
     vec![Command::Returned { scope: returned.scope }]
+}
+
+/// What the edge reported of an answer.
+fn answer(answered: &step::ModelAnswered) -> step::Answer {
+    step::Answer {
+        body: answered.body.clone(),
+        asks: answered.asks.clone(),
+        stop: answered.stop,
+        usage: answered.usage,
+        served_model: answered.served_model.clone(),
+        request_id: answered.request_id.clone(),
+        profile: answered.profile.clone(),
+    }
 }
 
 /// What the edge reported of a failure.

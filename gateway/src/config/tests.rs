@@ -2,7 +2,6 @@
 
 use super::*;
 use ::providers::registry;
-use events::model_call;
 
 const KNOWN: [Known<'static>; 6] = [
     Known { id: "openrouter", aliases: &[], keys: &["OPENROUTER_API_KEY"], regions: &[] },
