@@ -166,7 +166,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("piton.toml"), toml).unwrap();
         let data = folder.path().join("data").display().to_string();
-        let all = variables.iter().copied().chain([("PITON_DATA_DIR", data.as_str())]);
+        let own = [("PITON_DATA_DIR", data.as_str()), ("HOME", "/home/ada")];
+        let all = variables.iter().copied().chain(own);
         let environment = Environment::of(all);
         let (flags, here): (_, &Path) = (Flags::default(), folder.path());
         load(&Sources { flags: &flags, environment: &environment, known: &[], here })
@@ -199,7 +200,8 @@ mod tests {
         let expected: Vec<String> = (0..12).map(|nth| format!("run {nth}")).collect();
         assert_eq!(commands, expected);
         assert!(hooks[11].matcher.matches("t11_x") && !hooks[11].matcher.matches("t1_x"));
-        assert_eq!(environment, [("PATH".to_owned(), "/bin".to_owned())]);
+        let handed = [("PATH", "/bin"), ("HOME", "/home/ada")];
+        assert_eq!(environment, handed.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let rows = loaded.rows();
         let shown = |key: &str| rows.iter().find(|row| row.key == key).map(|row| row.value.clone());
         assert_eq!(shown("gates.tests_pass.hardness").as_deref(), Some("soft"));
