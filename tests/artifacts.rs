@@ -115,7 +115,7 @@ async fn a_conversation_is_about_the_project_that_it_says_from_the_next_run_on()
     put(&node, "/v1/artifacts/lab/plan", json!({"content": "A rope."})).await;
     let asked = json!({"model": "demo", "messages": [{"role": "user", "content": "hello"}]});
     let chat = body(node.ask(Method::POST, "/v1/chat/completions"), &asked);
-    let said = chat.send().await.unwrap();
+    let said = chat.header("x-piton-session-id", "talk").send().await.unwrap();
     let session = said.headers()["x-piton-session-id"].to_str().unwrap().to_owned();
     let within = || json!({ "session_id": session });
     let before = tool_in(&node, within(), "artifact_read", &json!({"name": "plan"})).await;
