@@ -230,7 +230,16 @@ impl<'a> Cells<'a> {
 
     pub(crate) fn actor(&mut self) -> rusqlite::Result<Actor> {
         let text: String = self.take()?;
-        match text.as_str() {
+        self.read_actor(&text)
+    }
+
+    pub(crate) fn actor_maybe(&mut self) -> rusqlite::Result<Option<Actor>> {
+        let text: Option<String> = self.take()?;
+        text.map(|text| self.read_actor(&text)).transpose()
+    }
+
+    fn read_actor(&self, text: &str) -> rusqlite::Result<Actor> {
+        match text {
             "admin" => Ok(Actor::Admin),
             "node" => Ok(Actor::Node),
             key => key.parse::<KeyId>().map(Actor::Key).map_err(|_| self.stray(key)),

@@ -8,7 +8,10 @@ use crate::runner::{BATCHES_MAX, Build, Lane, Runner, Shared, catching_up};
 use crate::status::{Beside, Board, Entry, Live, State, Status};
 use crate::tables::{self, OpenError, Set};
 use crate::writer::{self, ViewsError, Writer};
-use crate::{Name, Reach, credentials, gates, grants, keys, reach, runs, search, sessions, usage};
+use crate::{
+    Name, Reach, approvals, credentials, gates, grants, invocations, keys, reach, runs, search,
+    sessions, usage,
+};
 use events::id::{KeyId, RunId, SessionId};
 use events::quantity::Instant;
 use events::record::{Hash, Position};
@@ -258,6 +261,27 @@ impl Handle {
     /// When the views can not be read.
     pub async fn search(&self, query: search::Query) -> Result<search::Page, ReadError> {
         self.readers.read(move |connection| search::find(connection, &query)).await
+    }
+
+    /// A page of holds, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// When the views can not be read.
+    pub async fn approvals(&self, query: approvals::Query) -> Result<approvals::Page, ReadError> {
+        self.readers.read(move |connection| approvals::list(connection, &query)).await
+    }
+
+    /// A page of invocations, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// When the views can not be read.
+    pub async fn invocations(
+        &self,
+        query: invocations::Query,
+    ) -> Result<invocations::Page, ReadError> {
+        self.readers.read(move |connection| invocations::list(connection, &query)).await
     }
 
     /// A page of keys, revoked ones included, by id.

@@ -3,7 +3,9 @@
 use crate::batch::Decoded;
 use crate::tables::Tables;
 use crate::writer::FoldError;
-use crate::{credentials, gates, grants, keys, runs, search, sessions, usage};
+use crate::{
+    approvals, credentials, gates, grants, invocations, keys, runs, search, sessions, usage,
+};
 use events::catalogue::Fact;
 use events::record::StreamKind;
 use std::{fmt, str::FromStr};
@@ -27,18 +29,22 @@ pub enum Name {
     Gates,
     /// What was said and written, by its words.
     Search,
+    /// One row a hold of a run.
+    Approvals,
+    /// One row a tool call that went through the broker.
+    Invocations,
 }
 
 /// The text names no projection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a projection: give runs, usage, sessions, keys, credentials, grants, gates or search"
+    "{0:?} is not a projection: give runs, usage, sessions, keys, credentials, grants, gates, search, approvals or invocations"
 )]
 pub struct NotAName(pub String);
 
 impl Name {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Runs,
         Self::Usage,
         Self::Sessions,
@@ -47,6 +53,8 @@ impl Name {
         Self::Grants,
         Self::Gates,
         Self::Search,
+        Self::Approvals,
+        Self::Invocations,
     ];
 
     /// The word in commands, metrics and the cursor table.
@@ -61,6 +69,8 @@ impl Name {
             Self::Grants => "grants",
             Self::Gates => "gates",
             Self::Search => "search",
+            Self::Approvals => "approvals",
+            Self::Invocations => "invocations",
         }
     }
 
@@ -76,6 +86,8 @@ impl Name {
             Self::Grants => grants::CODE,
             Self::Gates => gates::CODE,
             Self::Search => search::CODE,
+            Self::Approvals => approvals::CODE,
+            Self::Invocations => invocations::CODE,
         }
     }
 
@@ -83,7 +95,7 @@ impl Name {
     #[must_use]
     pub fn reads(self, kind: StreamKind) -> bool {
         let kinds: &[StreamKind] = match self {
-            Self::Runs | Self::Usage => &[StreamKind::Run],
+            Self::Runs | Self::Usage | Self::Approvals | Self::Invocations => &[StreamKind::Run],
             Self::Sessions => &[StreamKind::Session],
             Self::Keys => &[StreamKind::Key],
             Self::Credentials => &[StreamKind::Credential],
@@ -111,6 +123,8 @@ impl Name {
             Self::Grants => &["grants"],
             Self::Gates => &["gates"],
             Self::Search => &["search", "search_sessions"],
+            Self::Approvals => &["approvals", "approvals_open"],
+            Self::Invocations => &["invocations", "invocations_open"],
         }
     }
 
@@ -125,6 +139,8 @@ impl Name {
             Self::Grants => include_str!("sql/grants.sql"),
             Self::Gates => include_str!("sql/gates.sql"),
             Self::Search => include_str!("sql/search.sql"),
+            Self::Approvals => include_str!("sql/approvals.sql"),
+            Self::Invocations => include_str!("sql/invocations.sql"),
         }
     }
 
@@ -144,6 +160,8 @@ impl Name {
             Self::Grants => grants::fold(tables, commit, facts),
             Self::Gates => gates::fold(tables, commit, facts),
             Self::Search => search::fold(tables, commit, facts),
+            Self::Approvals => approvals::fold(tables, commit, facts),
+            Self::Invocations => invocations::fold(tables, commit, facts),
         }
     }
 }

@@ -10,11 +10,14 @@ use events::prompt::{Catalogue, Params};
 use events::quantity::{Instant, MicroUsd, Millis, Tokens};
 use events::record::{Actor, Hash, Position, Shard};
 use events::run::Event;
+use events::run::approval::{self, ApprovalAsked, ApprovalNo, ApprovalResolved, Resolution};
+use events::run::halt::Decider;
 use events::run::hold::{ClientAnswered, ClientAsked, ClientGone};
 use events::run::ledger::{
     ToolAsked, ToolNo, ToolNotSent, ToolOutcome, ToolReceipt, ToolRefused, ToolRetried, ToolUnknown,
 };
 use events::run::life::{Finished, Outcome, Queued, Reason, Started};
+use events::run::mediated::{Admission, ToolReconciled};
 use events::run::served::{InsteadOf, ServedBy};
 use events::run::spec::{Candidate, Delivery, LOGIC, Limits, Plane, ReplayClass, Spec};
 use events::run::step::{
@@ -207,6 +210,47 @@ pub(crate) fn other_tools() -> [Event; 4] {
         Event::ToolReceipt(ToolReceipt { call, outcome, content: "done".into() }),
         Event::ToolRefused(ToolRefused { index: 1, id, name, content }),
     ]
+}
+
+/// Somebody is asked about a call with these arguments, for a minute.
+pub(crate) fn approval_asked(approval: u32, arguments: &str) -> Event {
+    let (name, arguments) = (String::from("note_append"), Json::from_bytes(arguments.as_bytes()));
+    Event::ApprovalAsked(ApprovalAsked {
+        approval: ApprovalNo(approval),
+        index: 0,
+        subject: approval::subject(&name, &arguments),
+        name,
+        arguments,
+        until: NOW.after(Millis(60_000)),
+    })
+}
+
+pub(crate) fn approval_resolved(approval: u32, resolution: Resolution, by: Option<Actor>) -> Event {
+    Event::ApprovalResolved(ApprovalResolved { approval: ApprovalNo(approval), resolution, by })
+}
+
+/// A call that goes through the broker, whose lease ends in 35 seconds.
+pub(crate) fn invoked(call: u32) -> Event {
+    let Event::ToolAsked(asked) = tool_asked(call) else { panic!("an intent") };
+    Event::ToolAsked(ToolAsked {
+        admission: Some(Box::new(Admission {
+            correlation: None,
+            input: Hash([4; 32]),
+            policy_revision: 3,
+            stage: "chat".into(),
+            lease_until: NOW.after(Millis(35_000)),
+        })),
+        ..asked
+    })
+}
+
+pub(crate) fn settled(call: u32, outcome: ToolOutcome) -> Event {
+    Event::ToolReceipt(ToolReceipt { call: ToolNo(call), outcome, content: "so".into() })
+}
+
+pub(crate) fn given_up(call: u32) -> Event {
+    let (request, by) = (format!("{call:032x}"), Decider::Actor(Actor::Admin));
+    Event::ToolReconciled(ToolReconciled { call: ToolNo(call), request, by })
 }
 
 pub(crate) fn client_asked(until: Instant) -> Event {

@@ -12,6 +12,8 @@ use events::catalogue::{self, Fact};
 use events::codec::CodecError;
 use events::record::{StreamKey, StreamKind};
 use events::run::Command;
+use events::run::approval;
+use events::run::halt::Halt;
 use events::run::life::Life;
 use events::usage::Total;
 use std::time::Duration;
@@ -47,7 +49,12 @@ async fn agrees(handle: &Handle, journal: &Journal) {
             (Life::Running, phase) => {
                 let held = matches!(phase, Phase::WaitingForClient { .. });
                 assert_eq!(held, state.held.is_some(), "{id}");
-                assert_eq!(matches!(phase, Phase::Paused { .. }), state.delayed.is_some(), "{id}");
+                let pauses = state.delayed.is_some() || matches!(state.halt, Some(Halt::Paused(_)));
+                assert_eq!(matches!(phase, Phase::Paused { .. }), pauses, "{id}");
+                let unknown = matches!(state.halt, Some(Halt::Reconciliation));
+                assert_eq!(phase == Phase::NeedsReconciliation, unknown, "{id}");
+                let waits = approval::open(state).next().is_some() && state.halt.is_none();
+                assert_eq!(matches!(phase, Phase::WaitingForApproval { .. }), waits, "{id}");
             }
             (life, phase) => assert_eq!(life.word(), phase.standing().word(), "{id}"),
         }

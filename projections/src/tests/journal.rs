@@ -17,11 +17,14 @@ use events::quantity::{Instant, Millis};
 use events::record::{
     Actor, Boot, Commit, CommitId, Entry, Hash, JournalId, Payload, Position, StreamKey, Version,
 };
+use events::run::approval::{self, Answer as Answered, Reach as Far, Resolution};
 use events::run::ledger::{self, Ask, Standing, ToolOutcome, Verdict};
 use events::run::life::Life;
+use events::run::mediated;
+use events::run::rejection::Rejection;
 use events::run::spec::ReplayClass;
 use events::run::step::{Answer, CallNo, Charge, Failure, Settled, Stop};
-use events::run::terms::Terms;
+use events::run::terms::{Consent, Terms};
 use events::run::{self as runs, Run};
 use events::session::{self as sessions, OnBusy, Session};
 use events::usage::Usage;
@@ -400,7 +403,9 @@ impl Journal {
             }
             (None, Some((call, attempt)), _) => {
                 let done = ledger::Settled::Receipt(ToolOutcome::Succeeded, "done".into());
-                let outcome = dice.pick(&[done.clone(), done, ledger::Settled::Lost]);
+                let refused = ledger::Settled::Refused(Rejection::RateLimit, None, "slow".into());
+                let outcome =
+                    dice.pick(&[done.clone(), done.clone(), done, refused, ledger::Settled::Lost]);
                 runs::Command::Tool { call, attempt, outcome }
             }
             (None, None, Some(held)) => {
@@ -409,6 +414,34 @@ impl Journal {
                     results: held.calls.iter().map(result).collect(),
                 };
                 dice.pick(&[answer.clone(), answer, runs::Command::ClientGone])
+            }
+            (None, None, None) if state.halt.is_some() => {
+                let by = events::record::Actor::Admin;
+                match mediated::unresolved(state)
+                    .map(|open| (open.call, open.admission.lease_until))
+                {
+                    Some((call, lease_until)) => {
+                        self.now = self.now.max(lease_until);
+                        let request = format!("{:032x}", self.draw());
+                        runs::Command::Abandon { call, request, by }
+                    }
+                    None => runs::Command::Resume { by },
+                }
+            }
+            (None, None, None) if approval::open(state).next().is_some() => {
+                let held = approval::open(state).next().cloned().unwrap();
+                self.now = if dice.below(4) == 0 { self.now.max(held.until) } else { self.now };
+                let agreed = Resolution::Approved { edited: None, reach: Far::Call };
+                let denied = Resolution::Denied { reason: "no".into() };
+                let resolution = dice.pick(&[agreed.clone(), agreed, denied]);
+                let by = events::record::Actor::Admin;
+                let answer = Box::new(Answered { subject: None, resolution, by });
+                let approval = held.approval;
+                if held.until <= self.now {
+                    runs::Command::Due
+                } else {
+                    runs::Command::Approval { approval, answer }
+                }
             }
             (None, None, None) => {
                 let until = state.delayed.as_ref().map(|delayed| delayed.until);
@@ -446,6 +479,8 @@ fn outcome(dice: &mut Dice) -> Settled {
         vec![server(class)],
         vec![server(ReplayClass::Effectful), server(class)],
         vec![Verdict::Client, Verdict::Refused("no such tool".into())],
+        vec![on(Terms { consent: Consent::Needed, ..plain(class) }), server(class)],
+        vec![on(Terms { mediated: Some(Box::default()), ..plain(class) })],
     ];
     let asks: Vec<Ask> = dice.pick(&verdicts).into_iter().enumerate().map(ask).collect();
     let stop = if asks.is_empty() { Stop::End } else { Stop::ToolCalls };
@@ -488,5 +523,13 @@ pub(crate) fn answer(call: u32, usage: Usage) -> runs::Command {
 }
 
 fn server(class: ReplayClass) -> Verdict {
-    Verdict::Server(Box::new(Terms::plain(class, Millis(5_000))))
+    on(plain(class))
+}
+
+fn plain(class: ReplayClass) -> Terms {
+    Terms::plain(class, Millis(5_000))
+}
+
+fn on(terms: Terms) -> Verdict {
+    Verdict::Server(Box::new(terms))
 }

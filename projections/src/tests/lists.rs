@@ -5,7 +5,7 @@ use super::journal::{Dice, Journal, answer};
 use super::views::{Folder, Rows, caught_up, during};
 use crate::runs::{self, Standing};
 use crate::usage::By;
-use crate::{Handle, sessions};
+use crate::{Handle, approvals, invocations, sessions};
 use events::quantity::Instant;
 use std::collections::BTreeSet;
 
@@ -87,6 +87,53 @@ async fn no_page_is_longer_than_two_hundred_rows() {
     assert_eq!(totals.all.calls, 250);
     let costs: Vec<_> = totals.lines.iter().map(|line| line.total.cost).collect();
     assert!(costs.is_sorted_by(|dearer, cheaper| dearer > cheaper));
+}
+
+#[tokio::test]
+async fn holds_and_invocations_are_filtered_and_turned_page_by_page() {
+    let (mut journal, folder) = (Journal::new(44), Folder::new());
+    journal.wander(&mut Dice::new(44), 2_500).await;
+    let handle = follow(&journal, &folder).await;
+    let mut seen = BTreeSet::new();
+    for standing in std::iter::once(None).chain(approvals::Standing::ALL.map(Some)) {
+        let base = approvals::Query { standing, limit: 3, ..approvals::Query::default() };
+        let (mut query, mut all) = (base, vec![]);
+        let count = loop {
+            let page = handle.approvals(query.clone()).await.unwrap();
+            all.extend(page.rows);
+            query.before = page.next;
+            if page.next.is_none() {
+                break page.count;
+            }
+        };
+        assert_eq!(all.len() as u64, count);
+        let order = |row: &approvals::Row| (row.asked, row.id.to_string());
+        assert!(all.is_sorted_by(|newer, older| order(newer) > order(older)));
+        assert!(all.iter().all(|row| standing.is_none_or(|only| row.standing == only)));
+        seen.extend(all.iter().map(|row| row.standing.word()));
+        // What the owners of the runs say.
+        let of_runs = journal.runs.values().flat_map(|state| &state.approvals);
+        let wanted = of_runs.filter(|one| {
+            let word = one.resolved.as_ref().map_or("waiting", |done| done.resolution.word());
+            standing.is_none_or(|only| only.word() == word)
+        });
+        assert_eq!(wanted.count(), all.len(), "{standing:?}");
+    }
+    assert!(seen.len() >= 4, "too few kinds of holds were tried: {seen:?}");
+    let mut states = BTreeSet::new();
+    for standing in std::iter::once(None).chain(invocations::Standing::ALL.map(Some)) {
+        let query = invocations::Query { standing, ..invocations::Query::default() };
+        let page = handle.invocations(query).await.unwrap();
+        states.extend(page.rows.iter().map(|row| row.standing.word()));
+        let of_runs = journal.runs.values().flat_map(|state| &state.invocations);
+        let wanted =
+            of_runs.filter(|one| standing.is_none_or(|only| only.word() == one.disposition.word()));
+        assert_eq!(wanted.count() as u64, page.count, "{standing:?}");
+    }
+    assert!(states.len() >= 4, "too few states were tried: {states:?}");
+    let project = Some(String::from("nobody's"));
+    let none = handle.approvals(approvals::Query { project, ..approvals::Query::default() }).await;
+    assert_eq!(none.unwrap().rows, vec![]);
 }
 
 #[tokio::test]
