@@ -57,4 +57,5 @@ mod tools;
 mod usage;
 mod vault;
 mod views_on_nats;
+mod webhooks;
 mod wires;

@@ -1,6 +1,7 @@
 //! Names of this crate's metrics, each with its unit. Kinds of streams and lanes are labels; ids never are.
 
 pub mod llm;
+pub mod tools;
 
 use crate::cluster::lease::Why;
 use crate::order::{Lane, NoDecision};
@@ -215,6 +216,7 @@ pub(crate) fn unsupported() {
 /// Tells the recorder what the names mean.
 pub fn describe() {
     llm::describe();
+    tools::describe();
     describe_counter!(HOST_FALLS, Unit::Count, "falls of hosts, by kind");
     describe_counter!(HOST_RESTARTS, Unit::Count, "hosts started again after a fall, by kind");
     describe_counter!(BUDGET_REFUSALS, Unit::Count, "calls without room in a budget, by scope");

@@ -147,6 +147,8 @@ pub enum Meta {
     Probe,
     /// How far a shard has been told to programs outside.
     Told(Shard),
+    /// How far a shard has been told to a webhook, which is known by a number.
+    Hook(u64, Shard),
 }
 
 /// The text is not a subject of this build.
@@ -198,6 +200,9 @@ impl Namespace {
             Subject::Meta(Meta::Journal) => format!("meta.{self}.journal"),
             Subject::Meta(Meta::Probe) => format!("meta.{self}.probe"),
             Subject::Meta(Meta::Told(shard)) => format!("meta.{self}.told-{}", shard.0),
+            Subject::Meta(Meta::Hook(hook, shard)) => {
+                format!("meta.{self}.hook-{hook:016x}-{}", shard.0)
+            }
         }
     }
 
@@ -402,6 +407,11 @@ impl Namespace {
             }
             ["meta", name, "journal"] if *name == ours => Some(Subject::Meta(Meta::Journal)),
             ["meta", name, "probe"] if *name == ours => Some(Subject::Meta(Meta::Probe)),
+            ["meta", name, hook] if *name == ours && hook.starts_with("hook-") => {
+                let (hook, shard) = hook.strip_prefix("hook-")?.split_once('-')?;
+                let hook = u64::from_str_radix(hook, 16).ok().filter(|_| hook.len() == 16)?;
+                Some(Subject::Meta(Meta::Hook(hook, Shard(shard.parse().ok()?))))
+            }
             ["meta", name, told] if *name == ours => {
                 let shard = told.strip_prefix("told-")?.parse().ok()?;
                 Some(Subject::Meta(Meta::Told(Shard(shard))))
@@ -470,6 +480,7 @@ mod tests {
             (Subject::Meta(Meta::Journal), "meta.prod.journal"),
             (Subject::Meta(Meta::Probe), "meta.prod.probe"),
             (Subject::Meta(Meta::Told(Shard(3))), "meta.prod.told-3"),
+            (Subject::Meta(Meta::Hook(171, Shard(3))), "meta.prod.hook-00000000000000ab-3"),
             (Subject::Journal(run), "ev.prod.05.run.run_050000000000000000000000000007"),
             (
                 Subject::Blob(hash, Part::Head),

@@ -21,7 +21,7 @@ use actors::judge::Judge;
 use actors::live::Live;
 use actors::node::Node;
 use actors::order::{Lane, NoDecision, Observed, Order};
-use actors::perform::run::{AtWork, Fallbacks};
+use actors::perform::run::{Approvers, AtWork, Fallbacks};
 use actors::routing::Routing;
 use actors::served::Served;
 use events::budget::{Budget, Scope, Whose};
@@ -80,6 +80,8 @@ pub struct Parts {
     pub room: Arc<Semaphore>,
     /// What was served by another model than the one that was meant to.
     pub fallbacks: Arc<Fallbacks>,
+    /// Who could answer a hold.
+    pub approvers: Approvers,
     /// What is counted.
     pub metrics: Metrics,
     /// Turns true when the node stops accepting.

@@ -18,7 +18,7 @@ use events::key::{Issued, Role};
 use events::record::{Actor, Hash};
 use node_key::NodeKeys;
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use subtle::ConstantTimeEq;
 
 /// The header that Anthropic's clients send instead of a bearer token.
@@ -94,14 +94,14 @@ pub struct Verifier {
     admin: Hash,
     cli: Hash,
     // Held for a look-up or one insertion, never across an await.
-    issued: RwLock<BTreeMap<KeyId, Issued>>,
+    issued: Arc<RwLock<BTreeMap<KeyId, Issued>>>,
 }
 
 impl Verifier {
     /// Knows the node's own keys and no issued one.
     #[must_use]
     pub fn new(keys: &NodeKeys) -> Self {
-        Self { admin: keys.admin, cli: keys.cli, issued: RwLock::default() }
+        Self { admin: keys.admin, cli: keys.cli, issued: Arc::default() }
     }
 
     /// From now on this key opens what its role may.
@@ -112,6 +112,15 @@ impl Verifier {
     /// From now on this key opens nothing.
     pub fn remove(&self, id: KeyId) {
         self.issued.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    /// Says, whenever it is asked, whether there is an issued key whose role has a right.
+    pub fn anybody_who_may(&self, right: Right) -> impl Fn() -> bool + Send + Sync + use<> {
+        let issued = Arc::clone(&self.issued);
+        move || {
+            let issued = issued.read().unwrap_or_else(PoisonError::into_inner);
+            issued.values().any(|key| role::may(key.role, right))
+        }
     }
 
     /// Whose key a text is.
@@ -233,6 +242,19 @@ mod tests {
         assert_eq!(verifier.verify(key(2, 1).expose()), Err(AuthError::Unknown));
         verifier.remove(id(1));
         assert_eq!(verifier.verify(key(1, 1).expose()), Err(AuthError::Unknown));
+    }
+
+    #[test]
+    fn there_is_an_approver_while_a_key_of_one_is_issued() {
+        let verifier = verifier();
+        let anybody = verifier.anybody_who_may(Right::HoldAnswer);
+        assert!(!anybody());
+        issue(&verifier, 1, 1, Role::Runner);
+        assert!(!anybody());
+        issue(&verifier, 2, 2, Role::Approver);
+        assert!(anybody());
+        verifier.remove(id(2));
+        assert!(!anybody());
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod budgets;
 mod bus;
 mod cluster;
 pub mod credentials;
+mod desk;
+mod drill;
 mod journal;
 pub mod keys;
 mod note;
@@ -41,6 +43,7 @@ use crate::error::Exit;
 use crate::scripted::{self, Scripted};
 use crate::service::{Bounded, router};
 use crate::telemetry::Metrics;
+use crate::webhooks;
 use ::projections::{self as views, Runner};
 use ::tools::Registry;
 use actors::bus::life::DoorError;
@@ -85,8 +88,6 @@ pub const NOTES: &str = "notes.txt";
 pub const FAULTS_ALLOWED: &str = "FAULTS-ALLOWED";
 /// How often what histograms gathered is folded.
 const UPKEEP: Millis = Millis(5_000);
-/// How often a drill reminds whoever reads the log that this node fails on purpose.
-const DRILL_REMINDER: Millis = Millis(60_000);
 
 /// How a node is to start.
 pub struct Start<'a> {
@@ -180,6 +181,9 @@ pub enum BootError {
     /// The budgets and the durable settings.
     #[error("the budgets or the settings can not be read from the journal")]
     Followed(#[from] FollowerError),
+    /// A webhook that can not be signed, or not be sent.
+    #[error(transparent)]
+    Webhook(#[from] webhooks::NoSecret),
     /// The note for the command line.
     #[error("{path} can not be written")]
     Note {
@@ -199,6 +203,7 @@ impl BootError {
             | Self::Provider(_)
             | Self::Prices(_)
             | Self::Tools(_)
+            | Self::Webhook(_)
             | Self::Credentials(credentials::CredentialsError::Vault(_))
             | Self::Reader(ReaderError::TooOld { .. } | ReaderError::Newer(_)) => {
                 Exit::Configuration
@@ -305,6 +310,7 @@ pub async fn start(start: Start<'_>) -> Result<Running, BootError> {
         at_work,
         room: Arc::new(Semaphore::new(config.limits.max_concurrent_runs)),
         fallbacks: tables.fallbacks,
+        approvers: tables.approvers,
         metrics,
         stopping: watch,
         served,
@@ -353,6 +359,7 @@ fn node_over(store: &Store, entropy: &Entropy, clustered: Option<&Clustered>) ->
 /// that slipped in can make a node fail.
 fn prepare(config: &Config, faults: &Faults) -> Result<(), BootError> {
     private::folder(&config.data_dir)?;
+    webhooks::check(config)?;
     // Before the first price is asked for; a node of this process that started earlier keeps its table.
     let _first = ::providers::pricing::install(prices::read(&config.data_dir)?);
     let marker = config.data_dir.join(FAULTS_ALLOWED);
@@ -372,6 +379,7 @@ async fn start_demo(demo: Demonstration) -> Result<Option<Scripted>, BootError> 
 struct Tables {
     judge: Judge,
     fallbacks: Arc<run::Fallbacks>,
+    approvers: run::Approvers,
     bus: Bus<Directory>,
     directory: Arc<Directory>,
 }
@@ -393,7 +401,7 @@ async fn tables(
 ) -> Result<Tables, BootError> {
     // A node of a cluster serves nothing before it has a lease of it.
     let served = if clustered.is_some() { Served::NONE } else { Served::ALL };
-    let fallbacks = Arc::new(run::Fallbacks::default());
+    let (fallbacks, approvers) = (Arc::default(), run::Approvers::default());
     let judge = Judge::new(Arc::clone(tools));
     let world = Arc::new(run::World {
         client: found.client.clone(),
@@ -407,6 +415,7 @@ async fn tables(
         budgets: OnceLock::new(),
         at_work: at_work.clone(),
         fallbacks: Arc::clone(&fallbacks),
+        approvers: approvers.clone(),
         calls: Room::for_calls(run::MODEL_CALLS_MAX),
         in_flight: run::InFlight::default(),
         clock: node.clock.clone(),
@@ -451,7 +460,7 @@ async fn tables(
     let way = bus.clone();
     world.budgets.get_or_init(|| budgets::way(way));
     judge.precede(preconditions::of(config, &bus, &node.clock));
-    Ok(Tables { fallbacks, judge, bus, directory })
+    Ok(Tables { fallbacks, approvers, judge, bus, directory })
 }
 
 fn serve(app: &App, listener: TcpListener, stop: &mut Stop) {
@@ -469,6 +478,7 @@ fn serve(app: &App, listener: TcpListener, stop: &mut Stop) {
 
 fn background(app: &App, runner: Runner, stop: &mut Stop) {
     stop.views(task::spawn(task::Kind::Follow, runner.run()));
+    desk::begin(app, stop);
     let (metrics, clock) = (app.metrics.clone(), app.clock().clone());
     let known = Arc::clone(&app.credentials);
     stop.helper(task::spawn(task::Kind::Sweep, async move {
@@ -478,15 +488,7 @@ fn background(app: &App, runner: Runner, stop: &mut Stop) {
             credentials::measure(&known);
         }
     }));
-    if app.store().faults().armed() {
-        let clock = app.clock().clone();
-        stop.helper(task::spawn(task::Kind::Sweep, async move {
-            loop {
-                tracing::warn!("faults_armed: this node fails on purpose");
-                clock.pause(DRILL_REMINDER).await;
-            }
-        }));
-    }
+    drill::remind(app, stop);
 }
 
 /// The bound on a stop, as the configuration says.

@@ -20,6 +20,7 @@ mod rule;
 mod secret;
 mod show;
 mod tools;
+mod webhooks;
 
 pub use environment::{Environment, variable};
 pub use file::NAME as FILE_NAME;
@@ -31,6 +32,7 @@ pub use preconditions::Preconditions;
 pub use retry::Retry;
 pub use secret::Secret;
 pub use show::Shown;
+pub use webhooks::{HookEvent, Webhook};
 
 use ::tools::Settings;
 use actors::routing::Table;
@@ -168,6 +170,8 @@ pub struct Config {
     pub tools: Settings,
     /// Where tools may go, and who searches the web for them.
     pub outbound: outbound::Outbound,
+    /// Programs that are told of what a person should know.
+    pub webhooks: Vec<Webhook>,
     /// What is written to the log, and how.
     pub log: Log,
     /// A proxy with TLS stands in front, so that other addresses than loopback may be bound.
@@ -353,6 +357,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let run_spend_alert = reader.take_or("run_spend_alert_usd", "5", rule::dollars);
     let history = reader.take_or("history_tokens", "12000", rule::tokens(500, 100_000_000));
     let (nats, outbound) = (nats::read(reader), outbound::read(reader));
+    let webhooks = webhooks::read(reader);
     let tools = tools::read(reader);
     let (providers, preconditions) = (provider::read(reader, known), preconditions::read(reader));
     let (routes, model_routes_path) = routes::read(reader, known, home);
@@ -379,6 +384,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
         nats,
         tools: tools?,
         outbound,
+        webhooks,
         log: Log { format: format?, level: level? },
         behind_proxy: behind_proxy?,
     })

@@ -4,7 +4,7 @@
 //! purpose: rules, and reading the environment anywhere but in [`config`].
 //!
 //! Reading order: [`cli`] and [`config`], [`boot`] (how a node starts and stops), [`app`], [`service`] (what every request
-//! passes), [`routes`], then what they speak: [`front`] (the wires of others), [`wire`] (ours), [`stream`]; beside them
+//! passes), [`routes`], then what they speak: [`front`] (the wires of others), [`wire`] (ours), [`stream`], [`webhooks`]; beside them
 //! [`native`] (tools that ask the node) and [`artifacts`], [`bundle`] (what the machines of a cluster need), [`auth`], [`error`], [`telemetry`], [`scripted`].
 
 pub mod app;
@@ -25,4 +25,5 @@ pub mod scripted;
 pub mod service;
 pub mod stream;
 pub mod telemetry;
+pub mod webhooks;
 pub mod wire;

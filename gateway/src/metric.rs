@@ -18,8 +18,16 @@ pub const UNADMITTED: &str = "piton_http_unadmitted_total";
 
 /// Profiles that nobody can use before a person has logged in, by provider, as this node knows them.
 pub const NEED_LOGIN: &str = "piton_credentials_need_login";
+/// Counter, tries of messages to webhooks, by `event` and `outcome`: `delivered`, `failed` (it is tried again), `given_up`.
+pub const HOOKS: &str = "piton_webhook_deliveries_total";
+/// Gauge, calls that wait for somebody to agree, in the whole journal as this node's read model has it.
+pub const HOLDS_OPEN: &str = "piton_approval_holds_open";
+/// Gauge, runs with an unknown outcome that stand still, in the whole journal as this node's read model has it.
+pub const RUNS_UNKNOWN: &str = "piton_runs_need_reconciliation";
 
 const METHOD: &str = "method";
+const EVENT: &str = "event";
+const OUTCOME: &str = "outcome";
 const ROUTE: &str = "route";
 const STATUS: &str = "status";
 const LIMIT: &str = "limit";
@@ -29,6 +37,34 @@ const PROVIDER: &str = "provider";
 /// Upper bounds of the buckets of every histogram of seconds: from a look-up in memory to a long model call.
 pub const SECONDS: [f64; 15] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 300.0];
+
+/// What came of a try of a webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// The receiver took it.
+    Delivered,
+    /// It did not; it is asked again.
+    Failed,
+    /// It is not asked again.
+    GivenUp,
+}
+
+/// A webhook was tried.
+pub fn hook_told(event: &'static str, told: Told) {
+    let outcome = match told {
+        Told::Delivered => "delivered",
+        Told::Failed => "failed",
+        Told::GivenUp => "given_up",
+    };
+    counter!(HOOKS, EVENT => event, OUTCOME => outcome).increment(1);
+}
+
+/// What waits for people.
+pub fn waiting(holds: u64, unknown: u64) {
+    let count = |number: u64| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    gauge!(HOLDS_OPEN).set(count(holds));
+    gauge!(RUNS_UNKNOWN).set(count(unknown));
+}
 
 /// A limit that a request can meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +85,9 @@ pub fn describe() {
         Unit::Seconds,
         "seconds until the head of an answer was ready"
     );
+    describe_counter!(HOOKS, Unit::Count, "tries of messages to webhooks, by event and outcome");
+    describe_gauge!(HOLDS_OPEN, Unit::Count, "calls that wait for somebody to agree");
+    describe_gauge!(RUNS_UNKNOWN, Unit::Count, "runs that stand still on an unknown outcome");
     describe_gauge!(CONNECTIONS, Unit::Count, "connections open now");
     describe_counter!(REFUSED, Unit::Count, "requests and connections refused at a limit");
     describe_counter!(UNADMITTED, Unit::Count, "requests without a key that may");

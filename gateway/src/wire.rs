@@ -7,6 +7,7 @@ pub mod credential;
 pub mod fact;
 pub mod gate;
 pub mod grant;
+pub mod inbox;
 pub mod journal;
 pub mod list;
 pub mod live;

@@ -114,6 +114,7 @@ async fn runs(node: &Node) -> Arc<Table<Run>> {
         in_flight: run::InFlight::default(),
         fallbacks: Arc::default(),
         at_work: run::AtWork::default(),
+        approvers: run::Approvers::default(),
         clock: node.clock.clone(),
         entropy: node.entropy.clone(),
     };

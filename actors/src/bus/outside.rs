@@ -10,7 +10,6 @@ use async_nats::jetstream::context::{Context, PublishErrorKind};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
-use events::record::Shard;
 use events::subject::{Meta, Namespace, Subject};
 use std::fmt;
 use std::time::Duration;
@@ -44,6 +43,14 @@ pub struct Mark {
     pub sequence: u64,
     /// The mark's own revision; 0 before there is one.
     revision: u64,
+}
+
+impl Mark {
+    /// Whether there is one: otherwise nothing was ever told.
+    #[must_use]
+    pub const fn stands(&self) -> bool {
+        self.revision > 0
+    }
 }
 
 /// One event, ready to be told.
@@ -114,16 +121,16 @@ impl Outside {
         read.then_some(()).ok_or_else(|| NotTold::Unconfirmed("it does not answer".to_owned()))
     }
 
-    /// How far a shard has been told, as the leader of the journal's own stream has it.
+    /// How far a shard has been told outside, or to a webhook, as the leader of the journal's own stream has it.
     ///
     /// # Errors
     ///
     /// When nobody answers, or what stands there is no mark.
-    pub async fn mark(&self, shard: Shard) -> Result<Mark, NotTold> {
+    pub async fn mark(&self, of: Meta) -> Result<Mark, NotTold> {
         let silent = |error: &dyn fmt::Display| NotTold::Unconfirmed(error.to_string());
         let stream = self.context.get_stream_no_info(self.namespace.meta_stream()).await;
         let stream = stream.map_err(|error| silent(&error))?;
-        let subject = self.namespace.spell(&Subject::Meta(Meta::Told(shard)));
+        let subject = self.namespace.spell(&Subject::Meta(of));
         match stream.get_last_raw_message_by_subject(&subject).await {
             Ok(message) => {
                 let text = String::from_utf8_lossy(&message.payload);
@@ -138,21 +145,16 @@ impl Outside {
         }
     }
 
-    /// Moves the mark of a shard, unless another node has.
+    /// Moves such a mark, unless another node has.
     ///
     /// # Errors
     ///
     /// [`NotTold::Overtaken`] when it has; else when nobody knows whether it moved.
-    pub async fn put_mark(
-        &self,
-        shard: Shard,
-        before: Mark,
-        sequence: u64,
-    ) -> Result<Mark, NotTold> {
+    pub async fn put_mark(&self, of: Meta, before: Mark, sequence: u64) -> Result<Mark, NotTold> {
         let mut headers = HeaderMap::new();
         let header = async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
         headers.insert(header, before.revision.to_string());
-        let subject = self.namespace.spell(&Subject::Meta(Meta::Told(shard)));
+        let subject = self.namespace.spell(&Subject::Meta(of));
         let body = sequence.to_string().into();
         let stored =
             async { self.context.publish_with_headers(subject, headers, body).await?.await };

@@ -38,14 +38,18 @@ const MODELS_MAX: usize = 512;
 const OTHER: &str = "other";
 
 /// Words that have a series. Of the process, as the recorder is.
-struct Series(Mutex<BTreeSet<String>>);
+pub(super) struct Series(Mutex<BTreeSet<String>>);
 
-static ROLES: Series = Series(Mutex::new(BTreeSet::new()));
-static MODELS: Series = Series(Mutex::new(BTreeSet::new()));
+static ROLES: Series = Series::new();
+static MODELS: Series = Series::new();
 
 impl Series {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(BTreeSet::new()))
+    }
+
     /// The word, if it has a series or there is room for one more; else that of all others.
-    fn label(&self, word: &str, max: usize) -> String {
+    pub(super) fn label(&self, word: &str, max: usize) -> String {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains(word) && known.len() >= max {
             return OTHER.to_owned();
@@ -129,7 +133,7 @@ mod tests {
 
     #[test]
     fn words_of_callers_make_only_so_many_series() {
-        let series = Series(Mutex::new(BTreeSet::new()));
+        let series = Series::new();
         let labels: Vec<String> =
             ["a", "b", "a", "c", "b"].map(|word| series.label(word, 2)).into();
         assert_eq!(labels, ["a", "b", "a", OTHER, "b"]);

@@ -1,6 +1,7 @@
 //! A run asks models and runs tools. What comes back is a command; what to do about it is for the rules.
 
 mod account;
+mod desk;
 mod in_flight;
 #[cfg(test)]
 mod layout;
@@ -9,6 +10,7 @@ mod tool;
 mod whom;
 
 pub use account::{Fallbacks, Fallen};
+pub use desk::Approvers;
 pub use in_flight::InFlight;
 
 use super::room::Room;
@@ -107,6 +109,8 @@ pub struct World {
     pub at_work: AtWork,
     /// What was served by another model than the one that was meant to.
     pub fallbacks: Arc<Fallbacks>,
+    /// Who could answer a hold.
+    pub approvers: Approvers,
     /// Room for model calls in flight; see [`MODEL_CALLS_MAX`].
     pub calls: Room,
     /// What was reported of them so far.
@@ -150,7 +154,9 @@ impl Hosted for Run {
     }
 
     fn noted(world: &World, run: &RunId, before: &run::State, after: &run::State) {
-        account::tell(&world.fallbacks, *run, (before, after), world.clock.now());
+        let now = world.clock.now();
+        account::tell(&world.fallbacks, *run, (before, after), now);
+        desk::tell(&world.approvers, *run, (before, after), now);
         dropped(run, before, after);
     }
 

@@ -53,6 +53,8 @@ pub static ROUTES: &[Row] = &[
     row(Method::GET, "/v1/runs/{id}/tool-invocations", Right::RunRead),
     row(Method::POST, "/v1/runs/{id}/tool-invocations", Right::RunStart),
     row(Method::POST, "/v1/runs/{id}/tool-invocations/{invocation}/reconcile", Right::RunStart),
+    row(Method::GET, "/v1/tools/invocations", Right::RunRead),
+    row(Method::GET, "/v1/approvals", Right::RunRead),
     row(Method::GET, "/v1/approvals/{id}", Right::RunRead),
     row(Method::POST, "/v1/approvals/{id}/approve", Right::HoldAnswer),
     row(Method::POST, "/v1/approvals/{id}/deny", Right::HoldAnswer),

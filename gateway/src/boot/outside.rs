@@ -21,6 +21,7 @@ pub(super) async fn open(
 
 /// Tells each shard from here, whenever it is this node's to tell.
 pub(super) fn tell(app: &App, out: Option<(Outside, Bodies)>, stop: &mut Stop) {
+    super::desk::tell(app, out.as_ref().map(|(out, _)| out.clone()), stop);
     let Some((out, bodies)) = out else { return };
     for shard in app.store().shards() {
         let teller = Teller::new(app.store().clone(), out.clone(), bodies, shard);

@@ -16,7 +16,7 @@ mod scripted;
 mod serve;
 mod tools;
 
-pub use approvals::{Approvals, Approve, Deny, Edit};
+pub use approvals::{Approvals, Approve, Deny, Edit, Inbox, Watch};
 pub use artifacts::Artifacts;
 pub use auth::{Auth, Import, Login, Profile, Secret};
 pub use budget::{Budget, BudgetScope, BudgetSet, Per, Unpriced};

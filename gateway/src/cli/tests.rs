@@ -54,7 +54,7 @@ fn leaves(command: &clap::Command, above: &str) -> BTreeSet<String> {
 }
 
 /// All of them.
-const VERBS: [&str; 76] = [
+const VERBS: [&str; 78] = [
     "serve",
     "init",
     "doctor",
@@ -69,6 +69,8 @@ const VERBS: [&str; 76] = [
     "run export",
     "run stop",
     "run resume",
+    "approvals ls",
+    "approvals watch",
     "approvals show",
     "approvals approve",
     "approvals deny",

@@ -178,9 +178,11 @@ mod tests {
 
     #[test]
     fn each_key_has_its_name_its_value_and_its_line() {
-        let text = "bind = \"a\"\n# no\n[limits]\nmax = 0x1_0\non = true\n\n[log]\n\"a.b\" = 1.5\n[providers.x]\n";
+        let text = "bind = \"a\"\n# no\n[limits]\nmax = 0x1_0\non = true\n\n[log]\n\"a.b\" = 1.5\n[providers.x]\n[[hooks]]\nurl = \"u\"\n[[hooks]]\nurl = \"v\"\n";
         let expected = [
             ("bind", "\"a\"", 1),
+            ("hooks.0.url", "\"u\"", 11),
+            ("hooks.1.url", "\"v\"", 13),
             ("limits.max", "16", 4),
             ("limits.on", "true", 5),
             ("log.\"a.b\"", "a number with a fraction", 8),

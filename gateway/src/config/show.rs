@@ -46,6 +46,9 @@ impl Loaded {
         rows.extend(cluster.map(|(key, value)| self.row(key.to_owned(), value)));
         let outbound = self.config.outbound.spoken().into_iter();
         rows.extend(outbound.map(|(key, value)| self.row(key.to_owned(), value)));
+        let hooks = (0_usize..).zip(&self.config.webhooks);
+        let hooks = hooks.map(|(place, hook)| (format!("webhooks.{place}.url"), hook.spoken()));
+        rows.extend(hooks.map(|(key, value)| self.row(key, value)));
         for (id, provider) in &self.config.providers {
             let table = format!("providers.{}", segment(id));
             let spoken = of_provider(provider).into_iter();

@@ -1,11 +1,12 @@
-//! Holds: shown, and answered through any node.
+//! Holds: listed, shown, and answered through any node.
 
 use super::runs::{observe, run_id};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::role::may;
+use crate::auth::{Caller, Right};
 use crate::error::{ApiError, Code};
-use crate::extract::Json as Body;
-use crate::wire::call;
+use crate::extract::{Json as Body, Query};
+use crate::wire::{call, inbox};
 use actors::order::Lane;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -18,12 +19,16 @@ use events::run::{Command, Run, State as Folded};
 use serde::Deserialize;
 use serde_json::Value;
 
+/// Rows of a page where the caller does not say, and at most.
+const PAGE: (u16, u16) = (50, 200);
 /// Bytes of an approver's words.
 const REASON_MAX: usize = 2_000;
 
 /// The routes of this resource.
 pub fn routes() -> Router<App> {
     Router::new()
+        .route("/v1/approvals", get(list))
+        .route("/v1/tools/invocations", get(invocations))
         .route("/v1/approvals/{id}", get(show))
         .route("/v1/approvals/{id}/approve", post(approve))
         .route("/v1/approvals/{id}/deny", post(deny))
@@ -93,6 +98,70 @@ fn found(state: &Folded, run: RunId, number: ApprovalNo) -> Result<&Approval, Ap
     held.ok_or_else(|| {
         ApiError::new(Code::NotFound, format!("run {run} holds nothing under {}", number.0))
     })
+}
+
+/// What a caller of a list may say.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    status: Option<String>,
+    state: Option<String>,
+    project: Option<String>,
+    limit: Option<u16>,
+    after: Option<String>,
+}
+
+impl Filter {
+    fn limit(&self) -> u16 {
+        let (usual, most) = PAGE;
+        self.limit.unwrap_or(usual).clamp(1, most)
+    }
+}
+
+/// The holds of every run, the newest first.
+///
+/// # Errors
+///
+/// 400 for a filter that means nothing; 503 while the read model can not be read.
+pub async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<Value>, ApiError> {
+    if filter.state.is_some() {
+        return Err(bad("state: a hold has a status: give status=waiting").param("state"));
+    }
+    if may(caller.role, Right::HoldAnswer) {
+        app.approvers.looked(app.clock().now());
+    }
+    let asked = inbox::approvals_filter(
+        filter.status.as_deref(),
+        filter.project.as_deref(),
+        filter.limit(),
+        filter.after.as_deref(),
+    );
+    Ok(Json(inbox::approvals(&app.projections.approvals(asked.map_err(bad)?).await?)))
+}
+
+/// The invocations of every run, the newest first.
+///
+/// # Errors
+///
+/// 400 for a filter that means nothing; 503 while the read model can not be read.
+pub async fn invocations(
+    State(app): State<App>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<Value>, ApiError> {
+    if filter.status.is_some() {
+        return Err(bad("status: an invocation has a state: give state=unknown").param("status"));
+    }
+    let asked = inbox::invocations_filter(
+        filter.state.as_deref(),
+        filter.project.as_deref(),
+        filter.limit(),
+        filter.after.as_deref(),
+    );
+    Ok(Json(inbox::invocations(&app.projections.invocations(asked.map_err(bad)?).await?)))
 }
 
 /// Shows a hold.

@@ -113,6 +113,7 @@ pub async fn detailed(State(app): State<App>) -> Json<Value> {
             "parked": parked,
         },
         "faults": app.store().faults().armed(),
+        "approvers": {"reachable": app.approvers.reachable(app.clock().now())},
         "llm_usage_24h": match usage {
             Ok(summary) => wire::list::usage(24, &summary),
             Err(error) => json!({"available": false, "why": error.to_string()}),

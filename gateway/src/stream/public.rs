@@ -13,7 +13,7 @@ use events::id::Partition;
 use events::record::{Recorded, Shard, StreamKey, StreamKind, Version};
 use events::run;
 use events::session;
-use events::subject::{Subject, Token};
+use events::subject::{Meta, Subject, Token};
 use futures_util::{StreamExt, pin_mut};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Teller {
     async fn tell(&mut self) -> Result<(), Stopped> {
         // Before anything is told: only what went over this one is confirmed by it.
         let connection = self.out.connection();
-        let mut mark = self.out.mark(self.shard).await?;
+        let mut mark = self.out.mark(Meta::Told(self.shard)).await?;
         let log = self.store.follow(self.shard, mark.sequence);
         pin_mut!(log);
         let (mut told, mut commits) = (mark.sequence, 0_usize);
@@ -120,7 +120,7 @@ impl Teller {
     /// Moves the mark once what was told has reached a server.
     async fn settle(&self, mark: Mark, told: u64, connection: u64) -> Result<Mark, NotTold> {
         self.out.confirm(connection).await?;
-        self.out.put_mark(self.shard, mark, told).await
+        self.out.put_mark(Meta::Told(self.shard), mark, told).await
     }
 
     async fn commit(&mut self, recorded: &Recorded) -> Result<(), Stopped> {

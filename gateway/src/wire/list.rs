@@ -29,7 +29,7 @@ pub fn cursor<I: FromStr>(text: Option<&str>) -> Result<Option<Mark<I>>, String>
     }
 }
 
-fn next<I: Display>(mark: Option<&Mark<I>>) -> Option<String> {
+pub(super) fn next<I: Display>(mark: Option<&Mark<I>>) -> Option<String> {
     mark.map(|mark| format!("{}.{}", mark.at.0, mark.id))
 }
 

@@ -2,6 +2,7 @@
 
 use super::World;
 use crate::departure::Dispatch;
+use crate::metric::tools as metric;
 use events::id::RunId;
 use events::quantity::{Instant, Millis};
 use events::run::RunTool;
@@ -13,8 +14,25 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tools::{Call, ToolError};
 
-/// Runs a call that was intended, if it may still leave.
+/// Runs a call that was intended, if it may still leave, and counts what came of it.
 pub(super) async fn run(world: &World, run: RunId, tool: RunTool, dispatch: &Dispatch) -> Settled {
+    let (name, began) = (tool.name.clone(), world.clock.now());
+    let settled = call(world, run, tool, dispatch).await;
+    let micros = world.clock.now().0.saturating_sub(began.0).max(0).unsigned_abs();
+    metric::called(&name, word(&settled), Duration::from_micros(micros));
+    settled
+}
+
+const fn word(settled: &Settled) -> &'static str {
+    match settled {
+        Settled::Receipt(outcome, _) => outcome.word(),
+        Settled::Refused(..) => "rejected",
+        Settled::Lost | Settled::Unknown(_) => "unknown",
+        Settled::NotSent(_) => "not_sent",
+    }
+}
+
+async fn call(world: &World, run: RunId, tool: RunTool, dispatch: &Dispatch) -> Settled {
     let now = world.clock.now();
     let own = ledger::correlation(run.unique(), tool.call);
     let correlation = tool.mediated.as_ref().and_then(|one| one.correlation).unwrap_or(own);

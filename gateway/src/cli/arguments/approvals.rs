@@ -6,6 +6,15 @@ use clap::{Args, Subcommand};
 /// Calls that wait for somebody to agree.
 #[derive(Debug, Subcommand)]
 pub enum Approvals {
+    /// List the holds of every run, the newest first
+    #[command(
+        visible_alias = "list",
+        after_help = "Examples:\n  piton approvals ls\n  piton approvals ls --status denied --project rocket"
+    )]
+    Ls(Inbox),
+    /// Print each call that begins to wait, until Ctrl-C
+    #[command(after_help = "Examples:\n  piton approvals watch --bell")]
+    Watch(Watch),
     /// Show one, with the arguments of its call
     Show {
         /// RUN.N, as the list and the run show it
@@ -27,6 +36,36 @@ pub enum Approvals {
         after_help = "Examples:\n  piton approvals edit run_....0 --arguments '{\"text\":\"shorter\"}'"
     )]
     Edit(Edit),
+}
+
+/// List holds.
+#[derive(Debug, Args)]
+pub struct Inbox {
+    /// Only those that stand so, or all
+    #[arg(long, value_name = "STATUS", default_value = "waiting", value_parser = [
+        "waiting", "approved", "denied", "expired", "voided", "orphaned", "all",
+    ])]
+    pub status: String,
+    /// Only those of this project
+    #[arg(long, value_name = "ID")]
+    pub project: Option<String>,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
+    pub limit: u16,
+    /// Go on after this page: the `next` of the answer before
+    #[arg(long, value_name = "CURSOR")]
+    pub after: Option<String>,
+}
+
+/// Follow the inbox.
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// Ring the terminal's bell for each
+    #[arg(long)]
+    pub bell: bool,
+    /// Only those of this project
+    #[arg(long, value_name = "ID")]
+    pub project: Option<String>,
 }
 
 /// Agree.
