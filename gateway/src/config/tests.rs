@@ -2,7 +2,9 @@
 
 use super::*;
 use ::providers::registry;
-use std::collections::BTreeSet;
+
+mod table;
+mod webhooks;
 
 const KNOWN: [Known<'static>; 6] = [
     Known { id: "openrouter", aliases: &[], keys: &["OPENROUTER_API_KEY"], regions: &[] },
@@ -70,43 +72,6 @@ fn a_provider_may_speak_another_family_of_those_there_are() {
     assert_eq!(config.providers["openai"].family, None);
     let problems = World::new().variable("PITON_KIMI_FAMILY", "telex").problems();
     assert!(problems[0].contains("give one of openai_chat, anthropic_messages, "), "{problems:?}");
-}
-
-const HOOK: &str = "[[webhooks]]\nurl = \"https://hooks.example.org/T0/planted\"\nsecret_env = \"HOOK_SECRET\"\n\
-                    events = [\"approval.asked\", \"run.finished\"]\n";
-
-#[test]
-fn a_webhook_says_where_of_what_and_which_variable_signs_and_shows_no_more_than_its_host() {
-    let world = World::new().file(HOOK).variable("HOOK_SECRET", "planted-planted-planted");
-    let loaded = world.load().unwrap();
-    let [hook] = &loaded.config.webhooks[..] else { panic!("{:?}", loaded.config.webhooks) };
-    assert_eq!(hook.events, BTreeSet::from([HookEvent::ApprovalAsked, HookEvent::RunFinished]));
-    assert!(hook.secret.is_some() && !hook.allow_private && !hook.include_text);
-    let shown: Vec<String> = loaded.rows().into_iter().map(|row| row.value).collect();
-    let of = "https://hooks.example.org: approval.asked, run.finished; HOOK_SECRET set";
-    assert!(shown.iter().any(|value| value == of), "{shown:?}");
-    assert!(!format!("{shown:?}").contains("planted"));
-    // A client of the node need not have the secret; the node itself does not start without it.
-    let without = World::new().file(HOOK).load().unwrap();
-    let refused = crate::webhooks::check(&without.config).unwrap_err().to_string();
-    assert!(refused.contains("HOOK_SECRET") && refused.contains("hooks.example.org"), "{refused}");
-    assert_eq!(crate::webhooks::check(&loaded.config), Ok(()));
-}
-
-#[test]
-fn a_webhook_with_a_fault_is_named_with_its_place() {
-    let short = World::new().file(HOOK).variable("HOOK_SECRET", "short").problems();
-    assert!(short[0].contains("webhooks.0.secret_env") && short[0].contains("at least 16 bytes"));
-    let unknown = HOOK.replace("run.finished", "run.started");
-    let unknown = World::new().file(&unknown).problems();
-    assert!(unknown[0].contains("webhooks.0.events") && unknown[0].contains("fallback.sustained"));
-    let misspelt = HOOK.replace("secret_env", "secret_enw");
-    let misspelt = World::new().file(&misspelt).problems().join(" ");
-    assert!(misspelt.contains("webhooks.0.secret_enw is not a setting"), "{misspelt}");
-    assert!(misspelt.contains("name the variable that holds the signing secret"), "{misspelt}");
-    let key = HOOK.replace("HOOK_SECRET", "whsec-planted");
-    let key = World::new().file(&key).problems().join(" ");
-    assert!(!key.contains("planted") || key.contains("T0"), "{key}");
 }
 
 #[test]
@@ -421,23 +386,6 @@ fn an_issuer_is_over_tls_or_on_this_machine_and_only_of_those_who_are_logged_in_
     }
     let nobody = World::new().file("[providers.openai]\nissuer_url = \"https://a\"\n").problems();
     assert!(nobody[0].contains("issuer_url"));
-}
-
-#[test]
-fn the_table_file_in_deploy_is_valid() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/model_routes.example.json");
-    let world = World::new().variable("PITON_MODEL_ROUTES_PATH", path);
-    let environment = Environment::of(world.variables.clone());
-    let every: Vec<Known<'_>> = registry::providers()
-        .map(|one| Known { id: one.id, aliases: one.aliases, keys: one.key_env, regions: &[] })
-        .collect();
-    let sources = Sources {
-        flags: &world.flags,
-        environment: &environment,
-        known: &every,
-        here: world.folder.path(),
-    };
-    assert!(!load(&sources).unwrap().config.routes.file.is_empty());
 }
 
 #[test]

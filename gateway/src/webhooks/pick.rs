@@ -3,9 +3,9 @@
 use super::Hook;
 use super::sustained::{Key, Spell};
 use crate::config::HookEvent;
+use crate::wire::call;
 use crate::wire::fact;
 use crate::wire::time::rfc3339;
-use crate::wire::tool;
 use events::budget;
 use events::catalogue::{self, Fact};
 use events::id::digest;
@@ -103,7 +103,7 @@ impl Picker<'_> {
 
     fn data(&self, stream: &StreamKey, fact: &Fact) -> Value {
         let mut data = fact::told(fact, self.hook.bodies);
-        tool::name_in(stream, fact, &mut data);
+        call::name_in(stream, fact, &mut data);
         data
     }
 
