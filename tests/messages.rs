@@ -3,7 +3,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tests::process::{answer, json as body};
+use tests::process::{answer, json as body, wait_for};
 use tests::sse::{Event, Events};
 use tests::{ADMIN_KEY, Node};
 
@@ -251,8 +251,13 @@ async fn tokens_are_counted_as_a_bound_that_says_so_and_costs_no_run() {
     let count: Value = serde_json::from_str(&got.text().await.unwrap()).unwrap();
     let (_, answer) = node.post(MESSAGES, &asked(&[user("hello")])).await;
     assert!(count["input_tokens"].as_u64() >= answer["usage"]["input_tokens"].as_u64(), "{count}");
-    let (_, runs) = node.get("/v1/runs").await;
-    assert_eq!(runs["data"].as_array().unwrap().len(), 1, "{runs}");
+    // The list is a read model: it has the run soon, and never a second one.
+    let runs = wait_for("the run in the list", async || {
+        let (_, runs) = node.get("/v1/runs").await;
+        runs["data"].as_array().filter(|all| !all.is_empty()).cloned()
+    })
+    .await;
+    assert_eq!(runs.len(), 1, "{runs:?}");
     let wrong = json!({"model": "demo", "messages": "hello"});
     let (status, told) = node.post("/v1/messages/count_tokens", &wrong).await;
     assert_eq!((status, &told["error"]["type"]), (400, &json!("invalid_request_error")), "{told}");

@@ -1,3 +1,5 @@
+//! Hooks that pass, block, fail, hang and leave children behind, as real commands.
+
 use super::*;
 use events::id::Place;
 use std::fs;

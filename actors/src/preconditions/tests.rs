@@ -1,3 +1,5 @@
+//! Who may pass: gates that are open, shut, unknown and out of reach, and the grants that cover a call.
+
 use super::*;
 use crate::clock::Hand;
 use events::gate::{self, Declaration, Evaluator, Hardness};

@@ -1,3 +1,5 @@
+//! How a gate stands, by example and over every history of a small world.
+
 use super::*;
 use crate::codec::golden;
 use crate::id::Place;

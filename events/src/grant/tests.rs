@@ -1,3 +1,5 @@
+//! Standing grants: what they cover, how they end, and every history of a small world.
+
 use super::*;
 use crate::codec::golden;
 use std::collections::BTreeSet;

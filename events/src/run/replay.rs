@@ -130,18 +130,13 @@ fn commands(state: &State, events: &[Event]) -> Vec<Command> {
     let Some(first) = events.first() else { return vec![] };
     match first {
         Event::Queued(queued) => {
-            let grant = events.iter().find_map(grant);
-            vec![Command::Open { spec: Arc::clone(&queued.spec), session: queued.session, grant }]
+            let (spec, session) = (Arc::clone(&queued.spec), queued.session);
+            vec![Command::Open { spec, session, grant: events.iter().find_map(grant) }]
         }
-        Event::Started(_) => state
-            .spec
-            .iter()
-            .map(|spec| Command::Open {
-                spec: Arc::clone(spec),
-                session: state.session,
-                grant: grant(first),
-            })
-            .collect(),
+        Event::Started(_) => {
+            let open = |spec| Command::Open { spec, session: state.session, grant: grant(first) };
+            state.spec.clone().map(open).into_iter().collect()
+        }
         Event::ModelAnswered(answered) => vec![Command::Model {
             call: answered.call,
             outcome: step::Settled::Answered(answer(answered)),

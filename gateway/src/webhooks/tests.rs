@@ -37,6 +37,7 @@ fn spec() -> Arc<Spec> {
         dropped: vec![],
         independence: events::role::Independence::Off,
         tools: Catalogue::default(),
+        plan: Default::default(),
         server_tools: vec![],
         params: Params::default(),
         input: vec![],

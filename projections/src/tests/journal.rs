@@ -416,7 +416,7 @@ impl Journal {
                 dice.pick(&[answer.clone(), answer, runs::Command::ClientGone])
             }
             (None, None, None) if state.halt.is_some() => {
-                let by = events::record::Actor::Admin;
+                let by = Actor::Admin;
                 match mediated::unresolved(state)
                     .map(|open| (open.call, open.admission.lease_until))
                 {
@@ -434,7 +434,7 @@ impl Journal {
                 let agreed = Resolution::Approved { edited: None, reach: Far::Call };
                 let denied = Resolution::Denied { reason: "no".into() };
                 let resolution = dice.pick(&[agreed.clone(), agreed, denied]);
-                let by = events::record::Actor::Admin;
+                let by = Actor::Admin;
                 let answer = Box::new(Answered { subject: None, resolution, by });
                 let approval = held.approval;
                 if held.until <= self.now {

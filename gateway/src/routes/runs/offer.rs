@@ -3,13 +3,15 @@
 
 use crate::app::App;
 use crate::error::{ApiError, Code};
-use events::run::choose::{self, Plan};
+use events::run::choose::{self, Keep, Plan};
 use events::run::spec::Spec;
 use std::collections::BTreeSet;
 use tools::scope::{self, Scope};
 
 /// Disciplines that one request may name.
 const DOMAINS_MAX: usize = 32;
+/// So many tools any provider takes: where nothing else may come in later, there is nothing to choose with each request.
+const FEW: usize = 32;
 /// Tools that one request may name: more than any node has.
 const NAMES_MAX: usize = 4_096;
 
@@ -59,8 +61,15 @@ pub(super) fn choose(app: &App, plan: &Plan, mut spec: Spec) -> Result<Spec, Api
     let caps = spec.route.iter().filter_map(|who| who.tools_max).min();
     let cap = caps.and_then(|cap| usize::try_from(cap).ok());
     // Nobody is asked for what no provider of the route would take.
-    choose::choose(plan, cap, &[], &BTreeSet::new())
+    let choice = choose::choose(plan, cap, &[], &BTreeSet::new())
         .map_err(|error| ApiError::new(Code::ToolsTooMany, error.to_string()))?;
+    let hides = plan.lines.iter().any(|line| line.keep == Keep::Hidden);
+    if choice.offered.len() <= FEW && choice.dropped.is_empty() && !hides {
+        let names: Vec<&str> = choice.offered.iter().map(String::as_str).collect();
+        spec.tools = app.tools.catalogue(&names).map_err(|error| bad(error.to_string()))?;
+        spec.server_tools = choice.offered;
+        return Ok(spec);
+    }
     let names: Vec<&str> = plan.lines.iter().map(|line| line.name.as_str()).collect();
     spec.tools = app.tools.catalogue(&names).map_err(|error| bad(error.to_string()))?;
     spec.server_tools = names.into_iter().map(str::to_owned).collect();
