@@ -191,6 +191,8 @@ pub struct Limits {
     pub drain: Millis,
     /// How long a run of a session waits for its caller to run the caller's own tools.
     pub client_tool_wait: Millis,
+    /// How long somebody may take to agree to a call; it is denied then (30 min).
+    pub approval_timeout: Millis,
 }
 
 /// How one provider is reached.
@@ -348,6 +350,8 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
     let drain = reader.take_or("limits.drain_seconds", "20", rule::seconds(0, 3_600));
     let client_tool_wait =
         reader.take_or("limits.client_tool_wait_seconds", "600", rule::seconds(1, 86_400));
+    let approval_timeout =
+        reader.take_or("approval_timeout_seconds", "1800", rule::seconds(1, 2_592_000));
     let retry = retry::read(reader);
     let format = reader.take_or("log.format", "text", rule::format);
     let level = reader.take_or("log.level", "info", rule::level);
@@ -375,6 +379,7 @@ fn read(reader: &mut Reader<'_>, home: Option<&Path>, known: &[Known<'_>]) -> Op
             max_connections: max_connections?,
             drain: drain?,
             client_tool_wait: client_tool_wait?,
+            approval_timeout: approval_timeout?,
         },
         retry: retry?,
         run_spend_alert: run_spend_alert?,

@@ -83,6 +83,7 @@ fn scalars(config: &Config) -> Vec<(&'static str, String)> {
         ("behind_proxy", behind_proxy.to_string()),
         ("credentials_path", credentials_path),
         ("dead_on_403", config.dead_on_403.to_string()),
+        ("approval_timeout_seconds", seconds(limits.approval_timeout)),
         ("limits.max_body_bytes", limits.max_body_bytes.to_string()),
         ("limits.max_concurrent_runs", limits.max_concurrent_runs.to_string()),
         ("limits.max_connections", limits.max_connections.to_string()),

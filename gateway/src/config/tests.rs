@@ -87,6 +87,7 @@ fn nothing_said_is_a_working_configuration() {
         max_connections: 1_024,
         drain: Millis(20_000),
         client_tool_wait: Millis(600_000),
+        approval_timeout: Millis(1_800_000),
     };
     assert_eq!(config.limits, limits);
     assert_eq!(config.retry.limits(), events::model_call::Limits::default());

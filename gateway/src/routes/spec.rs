@@ -174,6 +174,7 @@ impl App {
             spend_alert,
             history_max: self.config.history,
             client_wait: self.config.limits.client_tool_wait,
+            approval_wait: self.config.limits.approval_timeout,
             recovery,
             ..Limits::default()
         }
