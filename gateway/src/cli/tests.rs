@@ -55,6 +55,7 @@ fn leaves(command: &clap::Command, above: &str) -> BTreeSet<String> {
 
 /// All of them.
 const VERBS: [&str; 78] = [
+const VERBS: [&str; 76] = [
     "serve",
     "init",
     "doctor",
@@ -127,6 +128,8 @@ const VERBS: [&str; 78] = [
     "gates show",
     "gates evidence",
     "gates waive",
+    "tools invocations",
+    "tools abandon",
     "usage",
     "scripted",
     "config show",

@@ -1,5 +1,6 @@
 //! `piton tools`: what models may call here, what is ruled of it, and whether it works.
 
+mod invocations;
 mod policy;
 
 use super::arguments::Tools;
@@ -48,6 +49,10 @@ pub(super) async fn tools(ctx: &mut Context<'_>, verb: Tools) -> Result<Exit, Cl
     match verb {
         Tools::Policy => policy::show(ctx).await,
         Tools::ConfigurePolicy { file } => policy::configure(ctx, &file).await,
+        Tools::Invocations { run } => invocations::list(ctx, &run).await,
+        Tools::Abandon { run, invocation, request_id } => {
+            invocations::abandon(ctx, (&run, &invocation), &request_id).await
+        }
         Tools::Ls => {
             let all = ctx.client()?.ask(Method::GET, Ask::at(&["v1", "tools"])).await?;
             print::list(ctx.out, ctx.global.output(), &all, &TOOLS)?;

@@ -40,4 +40,29 @@ pub enum Tools {
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
     },
+    /// Show what a run's mediated calls came to; exit code 10 while an outcome is unknown
+    #[command(
+        after_help = "Examples:\n  piton tools invocations run_...\n  piton tools invocations run_... --output jsonl"
+    )]
+    Invocations {
+        /// The run's id
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
+    /// Give up a call whose outcome is unknown, once its lease has ended; nothing is sent
+    #[command(
+        after_help = "Example:\n  piton tools abandon run_... inv_... --request-id 00112233445566778899aabbccddeeff\n  \
+                      piton run resume run_..."
+    )]
+    Abandon {
+        /// The run's id
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// The invocation: its own id or its correlation id
+        #[arg(value_name = "INVOCATION")]
+        invocation: String,
+        /// 32 lowercase hexadecimal digits that name this decision; the same again is harmless
+        #[arg(long, value_name = "ID")]
+        request_id: String,
+    },
 }
