@@ -62,7 +62,7 @@ pub static ROUTES: &[Row] = &[
     row(Method::GET, "/v1/runs/{id}/verify", Right::JournalRead),
     row(Method::POST, "/v1/runs/{id}/replay", Right::JournalRead),
     row(Method::POST, "/v1/runs/{id}/gates/{name}/waive", Right::HoldAnswer),
-    row(Method::GET, "/v1/tools/policy", Right::RunRead),
+    row(Method::GET, "/v1/tools/policy", Right::ToolsManage),
     row(Method::PUT, "/v1/tools/policy", Right::ToolsManage),
     row(Method::GET, "/v1/approvals/grants", Right::RunRead),
     row(Method::POST, "/v1/approvals/grants", Right::HoldAnswer),
