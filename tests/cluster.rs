@@ -108,3 +108,58 @@ async fn a_key_is_known_and_forgotten_at_every_node() {
     assert!(answer(gone).await.0 < 300);
     wait_for("the other node forgets it", async || (seen().await == 401).then_some(())).await;
 }
+
+#[tokio::test]
+async fn an_approval_is_answered_through_another_node_and_the_write_happens_once() {
+    let rules = tempfile::tempdir().unwrap();
+    let file = rules.path().join("piton.toml");
+    std::fs::write(&file, "[tools.\"note.append\"]\napproval = \"required\"\n").unwrap();
+    let told = vec![("PITON_CONFIG", file.display().to_string())];
+    let mut cluster = Cluster::of_told(2, told).await;
+    let run = cluster.run_of_first("note: rope").await;
+    let held = async |node: &tests::Node| {
+        let (_, found) = node.get(&format!("/v1/runs/{run}")).await;
+        found["approvals"][0]["approval_id"].as_str().map(str::to_owned)
+    };
+    let approval = wait_for("the other node shows the hold", || held(&cluster.nodes[1])).await;
+    let answers = format!("/v1/approvals/{approval}");
+    let (status, shown) = cluster.nodes[1].get(&answers).await;
+    assert_eq!((status, &shown["status"]), (200, &json!("waiting")), "{shown}");
+    let mut events =
+        Events::open(cluster.nodes[0].ask(Method::GET, &format!("/v1/runs/{run}/events"))).await;
+    let (status, told) =
+        cluster.nodes[1].post(&format!("{answers}/approve"), &json!({"reach": "call"})).await;
+    assert_eq!((status, &told["status"]), (200, &json!("approved")), "{told}");
+    let mut names = vec![];
+    while let Some(event) = events.next().await {
+        names.push(event.name);
+    }
+    for name in ["tool.approval_requested", "tool.approval_resolved", "tool.completed"] {
+        assert!(names.iter().any(|one| one == name), "{name} in {names:?}");
+    }
+    assert_eq!(cluster.nodes[1].ended(&run).await["outcome"], "completed");
+    let (status, late) = cluster.nodes[0].post(&format!("{answers}/deny"), &json!({})).await;
+    assert_eq!((status, &late["error"]["code"]), (409, &json!("approval_conflict")), "{late}");
+    let notes = |nth: usize| {
+        let path: std::path::PathBuf = cluster.folders[nth].path().join("notes.txt");
+        std::fs::read_to_string(path).unwrap_or_default().lines().count()
+    };
+    assert_eq!(notes(0) + notes(1), 1, "once, at whichever node owns the run");
+
+    // Held when its owner dies: another node owns it, and takes the answer.
+    let run = cluster.run_of_first("note: more rope").await;
+    let held = async |node: &tests::Node| {
+        let (_, found) = node.get(&format!("/v1/runs/{run}")).await;
+        found["approvals"][0]["approval_id"].as_str().map(str::to_owned)
+    };
+    let approval = wait_for("the other node shows the hold", || held(&cluster.nodes[1])).await;
+    cluster.nodes[0].kill();
+    let approve = format!("/v1/approvals/{approval}/approve");
+    wait_for("another node takes the answer", async || {
+        let (status, _) = cluster.nodes[1].post(&approve, &json!({})).await;
+        (status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(cluster.nodes[1].ended(&run).await["outcome"], "completed");
+    assert_eq!(notes(1), 1 + usize::from(notes(0) == 0));
+}

@@ -4,9 +4,11 @@
 
 pub mod audit;
 pub mod books;
+pub mod brokered;
 pub mod fleet;
 pub mod nats;
 pub mod process;
+pub mod site;
 pub mod sse;
 pub mod upstream;
 pub mod work;

@@ -20,6 +20,7 @@ mod embeddings;
 mod every_kind;
 mod families;
 mod fence;
+mod held_write;
 mod hosts;
 mod independence;
 mod issuer;
