@@ -1,6 +1,7 @@
 //! Stories across crates, one file each: real processes, real sockets, the scripted model, no sleeps.
 
 mod artifacts;
+mod broker_seed;
 mod budgets;
 mod byte_flips;
 mod chat;
@@ -12,6 +13,7 @@ mod cluster_storm;
 mod contract;
 mod crash;
 mod credentials;
+mod cut_call;
 mod decoder_fuzz;
 mod disk_full;
 mod drills;
@@ -54,6 +56,7 @@ mod store_model;
 mod storm;
 mod takeover;
 mod tidy;
+mod tool_crash;
 mod tools;
 mod usage;
 mod vault;
