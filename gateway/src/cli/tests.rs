@@ -54,8 +54,7 @@ fn leaves(command: &clap::Command, above: &str) -> BTreeSet<String> {
 }
 
 /// All of them.
-const VERBS: [&str; 78] = [
-const VERBS: [&str; 76] = [
+const VERBS: [&str; 80] = [
     "serve",
     "init",
     "doctor",

@@ -90,6 +90,10 @@ async fn agrees(handle: &Handle, journal: &Journal) {
         let known = of.map(|row| (row.name.clone(), row.profile.clone().unwrap())).collect();
         assert_eq!(state.profiles, known, "{id}");
     }
+    keys_agree(handle, journal).await;
+}
+
+async fn keys_agree(handle: &Handle, journal: &Journal) {
     let keys = handle.keys(None).await.unwrap().rows;
     assert_eq!(keys.len(), journal.keys.len());
     for key in keys {
