@@ -72,6 +72,22 @@ async fn a_fallback_serves_when_the_primary_can_not_be_reached() {
 }
 
 #[tokio::test]
+async fn an_artifact_says_which_model_made_it_and_which_was_meant_to() {
+    let more = [("PITON_FALLBACK_PROVIDERS", "openai:demo"), ("PITON_ROUTE_PLANNER", "vllm:any")];
+    let pair = Pair::start(&more).await;
+    let asked = json!({"input": "tool artifact_write {\"name\": \"plan\", \"content\": \"one\"}",
+        "role": "planner", "project_id": "lab", "enabled_tools": ["artifact_write"]});
+    let run = pair.front.start_run(&asked).await;
+    let ended = pair.front.ended(&run).await;
+    assert_eq!(ended["outcome"], "completed", "{ended}");
+    let (status, plan) = pair.front.get("/v1/artifacts/lab/plan").await;
+    assert_eq!((status, &plan["content"], &plan["run_id"]), (200, &json!("one"), &json!(run)));
+    let who = ["source", "role", "served_by", "generated_by"].map(|key| plan[key].clone());
+    assert_eq!(who, ["run", "planner", "openai:demo", "openai:demo"], "{plan}");
+    assert_eq!(plan["instead_of"]["model"], "vllm:any", "{plan}");
+}
+
+#[tokio::test]
 async fn a_route_that_leads_nowhere_is_refused_by_name_and_shown() {
     let pair = Pair::start(&[("PITON_ROUTE_PLANNER", "deepseek:x")]).await;
     let asked = json!({"input": "hello", "role": "planner", "enabled_tools": []});

@@ -486,4 +486,5 @@ mod marks;
 mod offered;
 mod partial;
 mod served;
+mod spend;
 mod withheld;
