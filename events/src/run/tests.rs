@@ -482,7 +482,6 @@ mod brokered;
 mod bytes;
 mod draws;
 mod folded;
-mod marks;
 mod offered;
 mod partial;
 mod served;
