@@ -8,7 +8,7 @@ use providers::Family;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tests::brokered::{Brokered, named, names};
-use tests::process::wait_for;
+use tests::process::{answer, client, json as json_body, wait_for};
 
 /// Each note waits for somebody.
 const HELD: &str = "[tools.\"note.append\"]\napproval = \"required\"\n";
@@ -262,4 +262,28 @@ async fn an_approver_sees_what_it_agrees_to_and_may_change_it_within_the_schema(
     let output = ended["output"].as_str().unwrap();
     assert!(output.contains("approval_denied") && output.contains("not today"), "{ended}");
     assert_eq!(broker.notes().len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_in_a_run_that_nobody_attends_and_not_everybody_may_start_one() {
+    let broker = asking().await;
+    let key = json!({"name": "starter", "role": "runner"});
+    let (_, made) = broker.node.post("/v1/keys", &key).await;
+    let asked = json!({"input": "note: rope", "approval_mode": "forward"});
+    let by = made["key"].as_str().unwrap();
+    let request = client().post(format!("{}/v1/runs", broker.node.url)).bearer_auth(by);
+    let (status, told) = answer(json_body(request, &asked)).await;
+    assert_eq!((status, &told["error"]["code"]), (403, &json!("forbidden")), "{told}");
+    assert!(told["error"]["message"].as_str().unwrap().contains("operator"), "{told}");
+    let run = broker.node.start_run(&asked).await;
+    let ended = broker.node.ended(&run).await;
+    assert_eq!(ended["outcome"], "completed", "{ended}");
+    let journal = broker.node.journal(&run).await;
+    let refused = named(&journal, "tool_refused");
+    let said = refused[0]["data"]["content"].as_str().unwrap();
+    assert!(
+        said.contains("approval_required_unattended") && said.contains("NOT executed"),
+        "{said}"
+    );
+    assert_eq!((broker.notes(), named(&journal, "approval_asked").len()), (vec![], 0));
 }

@@ -26,6 +26,7 @@ mod held_write;
 mod hosts;
 mod independence;
 mod issuer;
+mod judged;
 mod keyed;
 mod kill_loop;
 mod leases;

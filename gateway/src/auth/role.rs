@@ -17,6 +17,8 @@ pub enum Right {
     RunStart,
     /// Stop a run.
     RunStop,
+    /// Start a run that nobody attends: what would be held is refused, or left to a server.
+    RunUnattended,
     /// Answer what a run holds for a person.
     HoldAnswer,
     /// Read the stored events as they are, and have them checked.
@@ -49,6 +51,7 @@ impl fmt::Display for Right {
             Self::RunRead => "read runs",
             Self::RunStart => "start runs",
             Self::RunStop => "stop runs",
+            Self::RunUnattended => "start unattended runs",
             Self::HoldAnswer => "answer holds",
             Self::JournalRead => "read the journal",
             Self::JournalBackup => "back up the journal",
@@ -68,7 +71,8 @@ const READER: [Right; 5] =
     [Right::ModelRead, Right::RunRead, Right::JournalRead, Right::UsageRead, Right::HealthRead];
 const RUNNER: [Right; 3] = [Right::ChatWrite, Right::RunStart, Right::RunStop];
 const APPROVER: [Right; 1] = [Right::HoldAnswer];
-const OPERATOR: [Right; 3] = [Right::JournalBackup, Right::BudgetsManage, Right::SelectionManage];
+const OPERATOR: [Right; 4] =
+    [Right::RunUnattended, Right::JournalBackup, Right::BudgetsManage, Right::SelectionManage];
 const ADMIN: [Right; 4] =
     [Right::KeysManage, Right::NodesManage, Right::CredentialsManage, Right::ToolsManage];
 
@@ -119,12 +123,13 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const RIGHTS: [Right; 15] = [
+    const RIGHTS: [Right; 16] = [
         Right::ModelRead,
         Right::ChatWrite,
         Right::RunRead,
         Right::RunStart,
         Right::RunStop,
+        Right::RunUnattended,
         Right::HoldAnswer,
         Right::JournalRead,
         Right::JournalBackup,

@@ -100,3 +100,17 @@ fn tools_that_can_not_be_left_out_end_a_run_whose_provider_takes_fewer() {
     let state = check(&[], &open, Ok(&["queued", "started", "finished"]));
     assert_eq!(state.ended().unwrap().reason, Reason::ModelFailed(Class::ToolsTooMany));
 }
+
+#[test]
+fn a_provider_s_own_word_of_its_cap_is_learned_and_the_same_one_is_asked_with_fewer() {
+    let many = [("a", Keep::Native), ("x", Keep::Share), ("y", Keep::Share), ("z", Keep::Share)];
+    let given = [opened(spec_of(&many, [None, None]))];
+    let mut said = failed(0, Class::ToolsTooMany, 0);
+    if let Command::Model { outcome: Settled::Failed(failure), .. } = &mut said {
+        failure.message =
+            "Invalid 'tools': array too long. Expected an array with maximum length 2".into();
+    }
+    let state = check(&given, &said, Ok(&["model_failed", "tools_chosen", "model_asked"]));
+    assert_eq!(state.model.as_ref().unwrap().asked.candidate, 0);
+    assert_eq!(offered(&state), ["a", "x"]);
+}

@@ -3,6 +3,7 @@
 use super::{object, offer};
 use crate::app::{App, place_of};
 use crate::auth::Caller;
+use crate::auth::role::{Right, may, who_may};
 use crate::error::{ApiError, Code};
 use crate::extract::{Whole, malformed};
 use crate::routes::spec::{Draft, draft};
@@ -167,6 +168,7 @@ pub async fn start(
         serde_json::from_slice(&body).map_err(|error| malformed("the body", &error.to_string()))?;
     let session = asked.session_id.as_deref().map(session_id).transpose()?;
     let (run, repeat) = run_id(&app, &caller, &headers, session)?;
+    attended(&caller, asked.approval_mode)?;
     app.admit_run()?;
     let on_busy = asked.on_busy;
     let campaign = asked.campaign.clone();
@@ -207,6 +209,16 @@ async fn in_scope(
         asked.project_id = seen.state.scope.clone();
     }
     Ok(asked)
+}
+
+/// Who may start a run that nobody attends.
+fn attended(caller: &Caller, mode: Approving) -> Result<(), ApiError> {
+    let right = Right::RunUnattended;
+    if mode == Approving::Hold || may(caller.role, right) {
+        return Ok(());
+    }
+    let why = format!("approval_mode: only a key of these roles may {right}: {}", who_may(right));
+    Err(ApiError::new(Code::Forbidden, why).param("approval_mode"))
 }
 
 fn session_id(text: &str) -> Result<SessionId, ApiError> {
