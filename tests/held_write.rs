@@ -46,7 +46,7 @@ async fn model() -> Scripted {
         Turn::once(Does::Say(Line { calls: calls.collect(), ..Line::default() }))
     };
     let turns = vec![
-        calls(&[("clock_now", "{}"), ("search_tools", r#"{"query":"note"}"#)]),
+        calls(&[("clock_now", "{}"), ("artifact_list", "{}")]),
         calls(&[("note_append", r#"{"text":"rope"}"#)]),
         Turn::once(Does::Say(Line::text("It is noted."))),
     ];
@@ -280,7 +280,7 @@ async fn nobody_is_asked_in_a_run_that_nobody_attends_and_not_everybody_may_star
     assert_eq!(ended["outcome"], "completed", "{ended}");
     let journal = broker.node.journal(&run).await;
     let refused = named(&journal, "tool_refused");
-    let said = refused[0]["data"]["content"].as_str().unwrap();
+    let said = refused[0]["content"].as_str().unwrap();
     assert!(
         said.contains("approval_required_unattended") && said.contains("NOT executed"),
         "{said}"

@@ -17,7 +17,7 @@ async fn ended(broker: &Brokered, asked: &Value) -> (String, Vec<Value>) {
 
 fn refusal(journal: &[Value]) -> String {
     let refused = named(journal, "tool_refused");
-    refused[0]["data"]["content"].as_str().expect("what the model is told").to_owned()
+    refused[0]["content"].as_str().expect("what the model is told").to_owned()
 }
 
 /// A hook that takes its time and says no: nothing runs, whether somebody attends the run or not.
@@ -51,7 +51,7 @@ async fn a_gate_without_an_evaluator_stops_a_tool_for_good_and_one_with_evidence
     let (status, told) = broker.node.post("/v1/gates/default/tests_pass/evidence", &seen).await;
     assert!((200..300).contains(&status), "{told}");
     let (_, journal) = ended(&broker, &json!({"input": "note: rope"})).await;
-    let intent = named(&journal, "tool_intent")[0]["data"].clone();
+    let intent = named(&journal, "tool_intent")[0].clone();
     let gate = &intent["terms"]["gates"][0];
     assert_eq!(gate["name"], "tests_pass", "{intent}");
     assert!(gate["version"].as_u64() > Some(0), "{intent}");
@@ -65,7 +65,7 @@ async fn a_standing_grant_covers_its_call_and_no_other() {
     let (status, made) = broker.node.post("/v1/approvals/grants", &grant).await;
     assert!((200..300).contains(&status), "{made}");
     let (_, journal) = ended(&broker, &json!({"input": "note: rope"})).await;
-    let intent = named(&journal, "tool_intent")[0]["data"].clone();
+    let intent = named(&journal, "tool_intent")[0].clone();
     assert_eq!(intent["terms"]["consent"]["grant"], made["id"], "{intent}");
     assert_eq!(broker.notes().len(), 1);
     let run = broker.node.start_run(&json!({"input": "note: harness"})).await;

@@ -183,8 +183,8 @@ const REFUSALS: [(&str, &str); 18] = [
 fn falls(class: &str, family: Family) -> bool {
     match class {
         "content_policy" => false,
-        // A route knows a provider by the family that its vendor is known for.
-        "invalid_request" => !matches!(family, Family::OpenaiChat | Family::OpenaiResponses),
+        // A route knows a provider by the family that it was set to.
+        "invalid_request" => family != Family::OpenaiChat,
         _ => true,
     }
 }
