@@ -77,11 +77,16 @@ async fn renewed(cluster: &Cluster) {
 }
 
 async fn finish(cluster: &Cluster, crew: Crew, what: &str) {
+    finish_with(cluster, crew, what, 0).await;
+}
+
+/// The same where so many calls at most may have been under way when their leases ended: nobody knows of these.
+async fn finish_with(cluster: &Cluster, crew: Crew, what: &str, unknown_max: usize) {
     cluster.settled().await;
     let done = crew.finish().await;
     let books = settle(cluster, &done.turns).await;
     println!("{what}: {books:?}, repeated {:?}", done.refused);
-    assert!(books.turns >= WORKERS && books.unknown == 0, "{books:?}");
+    assert!(books.turns >= WORKERS && books.unknown <= unknown_max, "{books:?}");
 }
 
 #[tokio::test]
@@ -195,7 +200,8 @@ async fn all_servers_restarted_lose_no_turn_and_their_nodes_go_on() {
     println!(
         "all servers restarted, ready after {ready:?}: {took:?} until a turn through each node"
     );
-    finish(&cluster, crew, "all servers restarted").await;
+    // With no server at all, leases may end before one is there again.
+    finish_with(&cluster, crew, "all servers restarted", WORKERS).await;
 }
 
 #[tokio::test]
